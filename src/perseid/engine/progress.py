@@ -1,0 +1,56 @@
+"""What a running application shows of itself: one frozen picture, taken whenever somebody looks."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Phase = Literal["starting", "running", "recovering", "stopping", "stopped", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class HostStatus:
+    """One host as the controller sees it."""
+
+    host: int
+    pid: int
+    address: str
+    alive: bool
+    shards: tuple[str, ...]
+    state_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointStatus:
+    """One committed checkpoint."""
+
+    id: int
+    epoch: int
+    bytes: int
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The application at one moment."""
+
+    app: str
+    phase: Phase
+    epoch: int = 0  # newest epoch that every unit has committed
+    rows_in: int = 0  # since the start of this driver
+    rows_out: int = 0
+    rows_per_s: float = 0.0  # over the last few seconds
+    epoch_ms: float = 0.0  # median duration of the last epochs, from admission to commit
+    state_bytes: int = 0
+    late_rows: int = 0
+    dead_letters: int = 0
+    checkpoints: int = 0  # committed since the start of this driver
+    last_checkpoint: CheckpointStatus | None = None
+    hosts: tuple[HostStatus, ...] = ()
+    spares: int = 0  # ready hosts without shards
+    faults: int = 0  # hosts lost and survived since the start of this driver
+    last_event: str = ""  # newest noteworthy thing, as a sentence
+    units: dict[str, int] = field(default_factory=dict)  # newest finished epoch by unit
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)

@@ -1,0 +1,82 @@
+"""Every exception Perseid raises on purpose, in one tree.
+
+    PerseidError
+    ├── GraphError            the application as written cannot run (found before anything starts)
+    ├── SettingsError         a setting is out of range, or the cluster is too small for it
+    ├── RootError             the checkpoint root cannot be used
+    │   ├── GraphChanged      it belongs to another graph
+    │   ├── LeaseHeld         another driver is running on it
+    │   └── Fenced            another driver took it over from this one
+    ├── CorruptData           a file under the root is torn or fails its hash
+    ├── StorageFailed         storage is full, slow or out of reach
+    ├── ChannelError          a peer broke the protocol or could not be reached
+    │   └── NotAuthentic      a peer did not prove the application's secret
+    ├── OperatorFailed        user code raised; operator, shard, epoch and first rows are in the message
+    ├── SourceChanged         a source slice is no longer the bytes it was
+    └── ApplicationFailed     the application stopped; the cause is chained
+
+A message says where, what was expected, what came, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class PerseidError(Exception):
+    """The root of all errors Perseid raises."""
+
+
+class GraphError(PerseidError):
+    """The application as written cannot run. ``mistakes`` lists every mistake found, not only the first."""
+
+    def __init__(self, *mistakes: str) -> None:
+        self.mistakes = mistakes
+        head = "the application cannot run" if len(mistakes) == 1 else f"the application has {len(mistakes)} mistakes"
+        super().__init__(head + ":\n" + "\n".join(f"  - {mistake}" for mistake in mistakes))
+
+
+class SettingsError(PerseidError):
+    """A setting is out of range, or the cluster is too small for it."""
+
+
+class RootError(PerseidError):
+    """The checkpoint root cannot be used."""
+
+
+class GraphChanged(RootError):
+    """The checkpoint root belongs to another graph."""
+
+
+class LeaseHeld(RootError):
+    """Another driver is running on this checkpoint root."""
+
+
+class Fenced(RootError):
+    """Another driver has taken the checkpoint root over; this one must stop."""
+
+
+class CorruptData(PerseidError):
+    """A file under the root is torn or fails its hash."""
+
+
+class StorageFailed(PerseidError):
+    """Storage is full, slow or out of reach."""
+
+
+class ChannelError(PerseidError):
+    """A peer broke the protocol or could not be reached."""
+
+
+class NotAuthentic(ChannelError):
+    """A peer did not prove that it knows the application's secret."""
+
+
+class OperatorFailed(PerseidError):
+    """User code in an operator raised."""
+
+
+class SourceChanged(PerseidError):
+    """A source slice that was read before is no longer the same bytes."""
+
+
+class ApplicationFailed(PerseidError):
+    """The application stopped because of an error it could not survive; it can be resumed after a fix."""

@@ -1,0 +1,45 @@
+"""The words of the system as types: distinct integers are distinct types.
+
+operator  a node of the graph: stateless (a DataFrame function) or stateful (a Python class)
+stream    an edge of the graph
+unit      a group of operators scheduled, checkpointed and recovered as one
+shard     one slot range of a stateful operator, with its state
+host      a long-lived Python process, itself a Spark task, that holds shards
+epoch     the slice of every stream that one Spark job of a unit works on; numbered from 1
+token     the boundary after an epoch at which a checkpoint is asked for
+snapshot  one shard's saved state at an epoch boundary
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, NewType
+
+Epoch = NewType("Epoch", int)
+Offset = NewType("Offset", int)
+Slot = NewType("Slot", int)
+HostId = NewType("HostId", int)
+CheckpointId = NewType("CheckpointId", int)
+Version = NewType("Version", int)  # of the routing table
+Attempt = NewType("Attempt", int)  # at running one epoch of one unit
+Generation = NewType("Generation", int)  # of the driver: one more for every start on a root
+
+UnitName = NewType("UnitName", str)
+StreamName = NewType("StreamName", str)
+OperatorName = NewType("OperatorName", str)
+SourceName = NewType("SourceName", str)
+SinkName = NewType("SinkName", str)
+
+Preservation = Literal["transient", "retained", "durable"]
+
+SLOTS = 256
+"""How many slots the key space is cut into. Fixed for good: snapshots and routing tables speak of slots."""
+
+
+class ShardId(NamedTuple):
+    """One shard of one stateful operator."""
+
+    operator: OperatorName
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.operator}/{self.index}"
