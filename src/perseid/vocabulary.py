@@ -39,7 +39,7 @@ class ShardId(NamedTuple):
     """One shard of one stateful operator."""
 
     operator: OperatorName
-    index: int
+    index: int  # type: ignore[assignment]  # a tuple's own index() is not missed
 
     def __str__(self) -> str:
         return f"{self.operator}/{self.index}"

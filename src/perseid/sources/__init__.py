@@ -1,0 +1,15 @@
+"""Where rows come from. What a source has given can be read again, byte for byte, until it is trimmed (M1).
+
+files        parquet, JSON, CSV or text files that arrive in a folder      preserved by reference
+generator    rows made up by SQL expressions, at a rate                    preserved by reference
+table        any batch DataFrame                                           stored once
+stream       any spark.readStream DataFrame                                preserved by value
+"""
+
+from perseid.sources.files import files
+from perseid.sources.generator import generator
+from perseid.sources.source import Source
+from perseid.sources.stream import stream
+from perseid.sources.table import table
+
+__all__ = ["Source", "files", "generator", "stream", "table"]

@@ -1,0 +1,88 @@
+"""The life of a checkpoint: pending, then completed or aborted. A stage of life is a type, not a flag.
+
+Invariant: a checkpoint is completed only when every shard's snapshot and every in-flight epoch of its cut has been
+acknowledged as durable; its manifest names those files and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from perseid.graph.topology import StreamShape
+from perseid.vocabulary import CheckpointId, Epoch, ShardId, StreamName, UnitName
+
+
+class SavedShard(Protocol):
+    """What a shard's durable snapshot says of itself (``storage.manifest.ShardSnapshot``)."""
+
+    @property
+    def operator(self) -> str: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def epoch(self) -> int: ...
+
+
+@dataclass(slots=True)
+class PendingCheckpoint:
+    """A checkpoint on its way."""
+
+    id: CheckpointId
+    started_ms: int
+    shards: Mapping[ShardId, UnitName]  # every shard that has to be in it
+    streams: tuple[StreamShape, ...]
+    cuts: dict[UnitName, Epoch] = field(default_factory=dict)
+    saved: dict[ShardId, SavedShard] = field(default_factory=dict)
+    wanted_inflight: set[tuple[StreamName, Epoch]] = field(default_factory=set)
+    inflight: dict[tuple[StreamName, Epoch], str] = field(default_factory=dict)  # path by stream and epoch
+    units: tuple[UnitName, ...] = ()
+
+    def cut_known(self, unit: UnitName, epoch: Epoch) -> tuple[tuple[StreamName, Epoch], ...]:
+        """A unit's cut is fixed. Returns the in-flight epochs that must now be saved (M4).
+
+        Between a unit whose snapshot holds epoch s and the unit below whose snapshot holds epoch t <= s lie the
+        epochs t+1 … s of their stream: nobody's state has them, no source will send them again.
+        """
+        self.cuts[unit] = epoch
+        fresh: list[tuple[StreamName, Epoch]] = []
+        for stream in self.streams:
+            if stream.durable or unit not in (stream.producer, stream.consumer):
+                continue
+            above, below = self.cuts.get(stream.producer), self.cuts.get(stream.consumer)
+            if above is not None and below is not None:
+                fresh += [(stream.name, Epoch(e)) for e in range(below + 1, above + 1)]
+        self.wanted_inflight.update(fresh)
+        return tuple(fresh)
+
+    def shard_saved(self, shard: ShardId, snapshot: SavedShard) -> None:
+        assert shard in self.shards, f"checkpoint {self.id} does not expect shard {shard}"
+        assert snapshot.epoch == self.cuts[self.shards[shard]], f"shard {shard} was saved at the wrong epoch"
+        self.saved[shard] = snapshot
+
+    def inflight_saved(self, stream: StreamName, epoch: Epoch, path: str) -> None:
+        assert (stream, epoch) in self.wanted_inflight
+        self.inflight[(stream, epoch)] = path
+
+    @property
+    def complete(self) -> bool:
+        return (
+            len(self.cuts) == len(self.units)
+            and self.saved.keys() == self.shards.keys()
+            and self.inflight.keys() == self.wanted_inflight
+        )
+
+    def check(self) -> None:
+        assert self.saved.keys() <= self.shards.keys()
+        assert self.inflight.keys() <= self.wanted_inflight
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedCheckpoint:
+    """A checkpoint whose manifest is durable: recovery may use it."""
+
+    id: CheckpointId
+    cuts: Mapping[UnitName, Epoch]
+    shards: Mapping[ShardId, SavedShard]
+    inflight: Mapping[tuple[StreamName, Epoch], str]

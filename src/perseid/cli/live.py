@@ -1,0 +1,184 @@
+"""The live view of a running application: a table on a terminal, plain lines elsewhere, JSON lines for machines."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from perseid.cli import figures
+from perseid.engine.progress import HostStatus, Progress
+
+Mode = Literal["live", "lines", "json"]
+
+PHASE_STYLES = {
+    "starting": "cyan",
+    "running": "green",
+    "recovering": "bold yellow",
+    "stopping": "cyan",
+    "stopped": "dim",
+    "failed": "bold red",
+}
+BARS_WIDTH = 36
+LABEL_WIDTH = 11
+
+
+class Watched(Protocol):
+    """What the view needs of a running application."""
+
+    def progress(self) -> Progress: ...
+    def wait(self, timeout_s: float | None = None) -> bool: ...
+
+
+class View:
+    """Turns pictures of an application into something to look at; remembers the rates it has seen."""
+
+    def __init__(self) -> None:
+        self._rates: deque[float] = deque(maxlen=BARS_WIDTH)
+        self._last_rate_s = float("-inf")
+
+    def render(self, progress: Progress, now_s: float) -> RenderableType:
+        """The whole picture. A bar is added at most twice a second."""
+        if now_s - self._last_rate_s >= 0.5:
+            self._rates.append(progress.rows_per_s)
+            self._last_rate_s = now_s
+        numbers = Table.grid(padding=(0, 2))
+        for _ in range(3):
+            numbers.add_column(style="dim", min_width=LABEL_WIDTH)
+            numbers.add_column(min_width=10)
+        numbers.add_row(
+            "epoch", figures.count(progress.epoch), "rows in", figures.count(progress.rows_in),
+            "state", figures.size(progress.state_bytes),
+        )  # fmt: skip
+        numbers.add_row(
+            "epoch time", figures.duration(progress.epoch_ms), "rows out", figures.count(progress.rows_out),
+            "faults", Text(str(progress.faults), "yellow" if progress.faults else ""),
+        )  # fmt: skip
+        if progress.late_rows or progress.dead_letters:
+            numbers.add_row(
+                "late rows", figures.count(progress.late_rows),
+                "put aside", Text(figures.count(progress.dead_letters), "yellow" if progress.dead_letters else ""),
+                "", "",
+            )  # fmt: skip
+        rate = Text.assemble(
+            (figures.bars(list(self._rates), BARS_WIDTH), "green"),
+            (f"  {figures.count(progress.rows_per_s)} rows/s", "bold"),
+        )
+        lines: list[RenderableType] = [rate, numbers, _checkpoints(progress), _hosts(progress)]
+        if len(progress.units) > 1:
+            at = ", ".join(f"{unit} at epoch {epoch}" for unit, epoch in progress.units.items())
+            lines.append(_labelled("units", at))
+        if progress.last_event:
+            lines.append(_labelled("last event", progress.last_event))
+        title = Text.assemble(
+            (progress.app, "bold not dim"), " ", (progress.phase, f"not dim {PHASE_STYLES.get(progress.phase, '')}")
+        )
+        return Panel(Group(*lines), title=title, title_align="left", border_style="dim", padding=(0, 1))
+
+
+def line(progress: Progress) -> str:
+    """The picture in one line."""
+    alive = sum(host.alive for host in progress.hosts)
+    parts = [
+        f"{progress.app} {progress.phase}",
+        f"epoch {figures.count(progress.epoch)}",
+        f"{figures.count(progress.rows_per_s)} rows/s",
+        f"in {figures.count(progress.rows_in)}",
+        f"out {figures.count(progress.rows_out)}",
+        f"epoch time {figures.duration(progress.epoch_ms)}",
+        f"state {figures.size(progress.state_bytes)}",
+        f"checkpoints {progress.checkpoints}",
+        f"hosts {alive}/{len(progress.hosts)}",
+        f"faults {progress.faults}",
+    ]
+    if progress.last_event:
+        parts.append(progress.last_event)
+    return " · ".join(parts)
+
+
+def watch(
+    running: Watched,
+    *,
+    mode: Mode,
+    every_s: float,
+    console: Console,
+    stop: threading.Event,
+    on_stop: Callable[[], None],
+) -> Progress:
+    """Show ``running`` until it ends or ``stop`` is set, then once more; the last picture.
+
+    ``on_stop`` is called when ``stop`` is set and must end the application. A failed application raises.
+    """
+    view = View()
+    if mode != "live":
+        _every(running, every_s, stop, on_stop, lambda p: _print(p, mode, console))
+    else:
+        with Live(console=console, refresh_per_second=8, transient=False) as live:
+            _every(running, every_s, stop, on_stop, lambda p: live.update(view.render(p, time.monotonic())))
+    return running.progress()
+
+
+def _every(
+    running: Watched,
+    every_s: float,
+    stop: threading.Event,
+    on_stop: Callable[[], None],
+    show: Callable[[Progress], None],
+) -> None:
+    """Show once per ``every_s`` until the end; the last picture is shown even when the application failed."""
+    shown_s = float("-inf")
+    try:
+        while not running.wait(timeout_s=min(every_s, 0.25)):
+            if stop.is_set():
+                on_stop()
+                return
+            if time.monotonic() - shown_s >= every_s:
+                shown_s = time.monotonic()
+                show(running.progress())
+    finally:
+        show(running.progress())
+
+
+def _print(progress: Progress, mode: Mode, console: Console) -> None:
+    if mode == "json":
+        print(json.dumps(progress.as_dict()), flush=True)
+    else:
+        console.print(line(progress), highlight=False, soft_wrap=True)
+
+
+def _labelled(label: str, text: str, style: str = "") -> Text:
+    return Text.assemble((f"{label:<{LABEL_WIDTH}}  ", "dim"), (text, style))
+
+
+def _checkpoints(progress: Progress) -> RenderableType:
+    last = progress.last_checkpoint
+    if last is None:
+        return _labelled("checkpoints", "none yet", "dim")
+    size, took = figures.size(last.bytes), figures.duration(last.duration_ms)
+    return _labelled("checkpoints", f"{progress.checkpoints}; last: {last.id} at epoch {last.epoch}, {size} in {took}")
+
+
+def _hosts(progress: Progress) -> RenderableType:
+    if not progress.hosts:
+        return _labelled("hosts", "none yet", "dim")
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
+    for column in ("host", "pid", "", "state", "shards"):
+        width = LABEL_WIDTH if column == "host" else None
+        table.add_column(column, justify="right" if column == "state" else "left", min_width=width)
+    for host in progress.hosts:
+        table.add_row(str(host.host), str(host.pid), *_host_cells(host))
+    return table
+
+
+def _host_cells(host: HostStatus) -> tuple[Text, str, str]:
+    alive = Text("● alive", "green") if host.alive else Text("✗ lost", "bold red")
+    return alive, figures.size(host.state_bytes), " ".join(host.shards) or "spare"

@@ -1,0 +1,49 @@
+"""The command ``perseid``."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from perseid.cli.bench import bench
+from perseid.cli.demo import demo
+from perseid.cli.inspect import inspect
+from perseid.cli.replay import replay
+from perseid.cli.run import run
+
+app = typer.Typer(
+    name="perseid",
+    help="Stateful PySpark streams that survive everything. Start with: [bold]perseid demo[/bold]",
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"perseid {version('perseid')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _perseid(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command()(demo)
+app.command()(run)
+app.command()(inspect)
+app.command()(replay)
+app.command()(bench)
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,128 @@
+"""``perseid replay``: what happened, told from the journal."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from perseid.cli.figures import count, counted
+from perseid.cli.report import reporting
+from perseid.cli.roots import existing_root
+from perseid.cli.story import Record, sentence, tone
+from perseid.errors import RootError
+from perseid.storage.journal import read_journal
+from perseid.storage.store import Store
+
+ROUTINE = ("epoch_admitted", "epoch_committed", "snapshot_written", "trimmed", "checkpoint_started")
+"""Kinds that come by the thousand; without ``--all`` a run of them is told in one line."""
+
+
+def replay(
+    root: Annotated[str, typer.Argument(metavar="ROOT", help="Checkpoint root: a folder or URI.")],
+    kind: Annotated[
+        list[str] | None, typer.Option(help="Only records of this kind, e.g. host_lost; may be given several times.")
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Tell every epoch, too, instead of summing them up.")
+    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as more happens, until Ctrl-C.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The records themselves, one JSON object a line.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Tell from the journal what happened: starts, losses, recoveries, checkpoints, epochs.
+
+    Example: [bold]perseid replay words-root --kind host_lost --kind recovery_finished[/bold]
+    """
+    with reporting(debug=debug, as_json=as_json):
+        store = existing_root(root)
+        records = list(read_journal(store))
+        wanted = set(kind or ())
+        unknown = wanted - {str(record.get("kind")) for record in records}
+        if unknown and not follow:
+            there = sorted({str(record.get("kind")) for record in records})
+            raise RootError(
+                f"{root}: no record of kind {', '.join(sorted(unknown))}; there is: {', '.join(there) or '-'}"
+            )
+        if not records and not follow:
+            raise RootError(f"{root}: the journal is empty: no application has run here yet")
+        teller = _Teller(as_json=as_json, everything=everything or bool(wanted))
+        teller.tell([record for record in records if not wanted or record.get("kind") in wanted])
+        if follow:
+            try:
+                for more in _follow(store, len(records)):
+                    teller.tell([record for record in more if not wanted or record.get("kind") in wanted])
+            except KeyboardInterrupt:
+                return
+
+
+def _follow(store: Store, seen: int) -> Iterator[Sequence[Record]]:
+    """Records beyond the first ``seen``, as they come. Reads the journal anew twice a second: it is small."""
+    while True:
+        time.sleep(0.5)
+        records = list(read_journal(store))
+        if len(records) > seen:
+            yield records[seen:]
+            seen = len(records)
+
+
+class _Teller:
+    """Prints records with the time since the first one."""
+
+    def __init__(self, *, as_json: bool, everything: bool) -> None:
+        self._as_json = as_json
+        self._everything = everything
+        self._origin_ms: int | None = None
+        self._console = Console(highlight=False)
+
+    def tell(self, records: Sequence[Record]) -> None:
+        if self._as_json:
+            for record in records:
+                print(json.dumps(record), flush=True)
+            return
+        if self._everything:
+            for record in records:
+                self._line(record, sentence(record), tone(record))
+            return
+        for routine, run in groupby(records, key=lambda record: record.get("kind") in ROUTINE):
+            if not routine:
+                for record in run:
+                    self._line(record, sentence(record), tone(record))
+            elif (told := _summed_up(several := list(run))) is not None:
+                self._line(several[-1], told, "dim")
+
+    def _line(self, record: Record, told: str, style: str) -> None:
+        at_ms = int(record.get("at_ms", 0))
+        if self._origin_ms is None:
+            self._origin_ms = at_ms
+            started = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_ms / 1000))
+            self._console.print(Text(f"times are since {started}", "dim"))
+        line = Text(f"{_since(at_ms - self._origin_ms):>10}  ", "cyan")
+        line.append(told, style)
+        self._console.print(line, soft_wrap=True)
+
+
+def _summed_up(records: Sequence[Record]) -> str | None:
+    """``epochs 3 to 41 committed: 39 epochs, 1,200 rows in, 800 out``; ``None`` when no epoch was committed."""
+    committed = [record for record in records if record.get("kind") == "epoch_committed"]
+    if not committed:
+        return None
+    if len(committed) == 1:
+        return sentence(committed[0])
+    rows_in, rows_out = (sum(int(record.get(name) or 0) for record in committed) for name in ("rows_in", "rows_out"))
+    first, last = committed[0].get("epoch"), committed[-1].get("epoch")
+    return f"epochs {first} to {last} committed: {counted(rows_in, 'row')} in, {count(rows_out)} out"
+
+
+def _since(ms: int) -> str:
+    """``+83.25 s`` → ``1:23.25``; always with hundredths, so that lines compare."""
+    hours, rest = divmod(max(ms, 0), 3_600_000)
+    minutes, rest = divmod(rest, 60_000)
+    seconds = f"{rest / 1000:05.2f}"
+    return f"{hours}:{minutes:02d}:{seconds}" if hours else f"{minutes}:{seconds}"

@@ -1,0 +1,152 @@
+"""``perseid run``: start the application in a Python file and show its progress."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import threading
+from enum import StrEnum
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from perseid.checkpoint import schemes
+from perseid.cli.live import Mode, watch
+from perseid.cli.loading import load_app
+from perseid.cli.report import reporting
+from perseid.duration import every
+from perseid.errors import SettingsError
+
+LOCAL_HOSTS = 2
+LOCAL_SPARES = 1
+
+
+class Scheme(StrEnum):
+    """The checkpoint schemes the command line offers."""
+
+    parallel = "parallel"
+    source = "source"
+
+
+def run(
+    file: Annotated[Path, typer.Argument(metavar="APP.py", help="A Python file with one App at its top level.")],
+    root: Annotated[
+        str | None, typer.Option(help="Checkpoint root: a folder or URI.", show_default=".perseid/<name of the app>")
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option(help="Spark master URL.", show_default="local, sized for the hosts")
+    ] = None,
+    hosts: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many hosts keep the state.", show_default="2, or what --master allows"),
+    ] = None,
+    spares: Annotated[
+        int | None, typer.Option(min=0, help="Ready hosts that take over.", show_default="1, or what --master allows")
+    ] = None,
+    checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 10.0,
+    scheme: Annotated[Scheme, typer.Option(help="How checkpoints are taken.")] = Scheme.parallel,
+    available_now: Annotated[bool, typer.Option("--available-now", help="Stop when all input is processed.")] = False,
+    max_rows_per_epoch: Annotated[int | None, typer.Option(min=1, help="Admit at most so many rows per epoch.")] = None,
+    app: Annotated[str | None, typer.Option(help="Which variable holds the App, if there are several.")] = None,
+    every_s: Annotated[
+        float | None, typer.Option("--every", min=0.05, metavar="SECONDS", help="How often progress is shown.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a second; errors as JSON too.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+) -> None:
+    """Run the application in a Python file and show its progress; Ctrl-C stops it.
+
+    Started again with the same root, it goes on where it was: nothing is lost, nothing is done twice.
+
+    Example: [bold]perseid run examples/word_count.py --root words-root --hosts 2[/bold]
+    """
+    with reporting(debug=debug, as_json=as_json):
+        application = load_app(file, app)
+        if master is None:  # our own session has room for as many as we like
+            hosts, spares = hosts or LOCAL_HOSTS, LOCAL_SPARES if spares is None else spares
+        settings = _settings(hosts, spares, checkpoint_seconds, scheme, available_now, max_rows_per_epoch)
+        console = Console()
+        mode: Mode = "json" if as_json else "live" if console.is_terminal else "lines"
+        pause_s = every_s or {"json": 1.0, "lines": 3.0, "live": 0.25}[mode]
+        _run(application, root or f".perseid/{application.name}", master, settings, mode, pause_s, console)
+
+
+def _settings(
+    hosts: int | None,
+    spares: int | None,
+    checkpoint_seconds: float,
+    scheme: Scheme,
+    available_now: bool,
+    max_rows: int | None,
+) -> dict[str, Any]:
+    """The keywords of ``app.start``. Options that were not given are left to its defaults."""
+    if not checkpoint_seconds > 0:
+        raise SettingsError(f"--checkpoint-seconds: expected more than 0, got {checkpoint_seconds:g}")
+    make = {Scheme.parallel: schemes.parallel, Scheme.source: schemes.source}[scheme]
+    chosen = {"hosts": hosts, "spares": spares, "max_rows_per_epoch": max_rows}
+    return {
+        "checkpoint": make(every(seconds=checkpoint_seconds)),
+        "available_now": available_now,
+        **{name: number for name, number in chosen.items() if number is not None},
+    }
+
+
+def _run(
+    application: Any,
+    root: str,
+    master: str | None,
+    settings: dict[str, Any],
+    mode: Mode,
+    every_s: float,
+    console: Console,
+) -> None:
+    _ = application.graph  # every mistake in the graph is told before Spark takes its seconds to start
+    from perseid.spark import session
+
+    with _waiting(console, mode, "starting Spark"):
+        room = {name: settings[name] for name in ("hosts", "spares") if name in settings}
+        spark = session.build(master, app_name=f"perseid {application.name}", **room)
+    try:
+        with _waiting(console, mode, "starting the hosts"):
+            running = application.start(spark, root=root, **settings)
+        # After the session is there: pyspark's own handler would cancel every job, those of the hosts too.
+        stop = _stop_on_signals()
+        last = watch(running, mode=mode, every_s=every_s, console=console, stop=stop, on_stop=running.stop)
+        if mode != "json":
+            ending = "stopped" if stop.is_set() else "finished"
+            console.print(
+                f"[bold]{last.app}[/bold] {ending} at epoch {last.epoch}; go on with the same command, "
+                f"or look into it: [bold]perseid inspect {root}[/bold]",
+                highlight=False,
+                soft_wrap=True,
+            )
+    finally:
+        spark.stop()
+
+
+def _stop_on_signals() -> threading.Event:
+    """Set by the first SIGINT or SIGTERM; the second one ends the process the hard way, which loses nothing either."""
+    stop = threading.Event()
+
+    def on_signal(number: int, _: FrameType | None) -> None:
+        if stop.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        stop.set()
+
+    signal.signal(signal.SIGINT, on_signal)
+    signal.signal(signal.SIGTERM, on_signal)
+    return stop
+
+
+def _waiting(console: Console, mode: Mode, what: str) -> contextlib.AbstractContextManager[object]:
+    """A spinner on a terminal, a line elsewhere, nothing for machines."""
+    if mode == "live":
+        return console.status(f"{what} …")
+    if mode == "lines":
+        print(f"{what} …", file=sys.stderr, flush=True)
+    return contextlib.nullcontext()

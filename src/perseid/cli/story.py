@@ -1,0 +1,141 @@
+"""Journal records as sentences. A record of an unknown kind, or without an expected field, is told generically."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from perseid.cli.figures import count, counted, duration, listed, size
+
+Record = Mapping[str, Any]
+
+PHASES = ("detect", "reload", "read", "deserialise", "reconnect", "catch_up")
+
+
+def sentence(record: Record) -> str:
+    """What happened, in one sentence."""
+    kind = str(record.get("kind", "?"))
+    tell = _SENTENCES.get(kind)
+    if tell is not None:
+        try:
+            return tell(record)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            pass  # written by another version: the generic form always works
+    return _generic(kind, record)
+
+
+def tone(record: Record) -> str:
+    """The colour a person should see it in."""
+    kind = str(record.get("kind", ""))
+    if kind in ("host_lost", "operator_failed", "checkpoint_failed", "epoch_failed"):
+        return "red"
+    if kind in ("recovery_started", "dead_letters"):
+        return "yellow"
+    if kind in ("recovery_finished", "checkpoint_committed", "host_ready"):
+        return "green"
+    if kind in ("app_started", "app_stopped"):
+        return "bold"
+    if kind in ("epoch_admitted", "epoch_committed", "snapshot_written", "trimmed"):
+        return "dim"
+    return ""
+
+
+def _generic(kind: str, record: Record) -> str:
+    fields = [
+        f"{name}={_short(value)}" for name, value in record.items() if name not in ("at_ms", "kind", "generation")
+    ]
+    return " ".join([kind.replace("_", " "), *fields])
+
+
+def _short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _shards(value: Any) -> str:
+    if isinstance(value, int):
+        return counted(value, "shard")
+    if not value:
+        return "no shards"
+    return f"shard {value[0]}" if len(value) == 1 else f"shards {listed(value)}"
+
+
+def _app_started(record: Record) -> str:
+    parts = ", ".join(_amount(record[f"{noun}s"], noun) for noun in ("unit", "operator", "host"))
+    what = f"application {record['app']} starts (generation {record['generation']}, {parts}) "
+    if record.get("restored") is None:
+        return what + "fresh"
+    return what + f"from checkpoint {record['restored']} at epoch {record['epoch']}"
+
+
+def _amount(value: Any, noun: str) -> str:
+    return counted(value if isinstance(value, int) else len(value), noun)
+
+
+def _recovery_started(record: Record) -> str:
+    what = "the whole application" if record["mode"] == "application" else _shards(record["shards"])
+    point = record.get("checkpoint")
+    origin = f"from checkpoint {point}" if point is not None else "from the beginning"
+    return f"recovery of {what} starts {origin}: {record['reason']}"
+
+
+def _recovery_finished(record: Record) -> str:
+    phases = record.get("phases") or {}
+    known = [name for name in PHASES if name in phases] + [name for name in phases if name not in PHASES]
+    parts = ", ".join(f"{name.replace('_', ' ')} {duration(phases[name])}" for name in known)
+    replayed = f"; {counted(record['replayed_epochs'], 'epoch')} replayed"
+    return f"recovered in {duration(record['ms'])}{f' ({parts})' if parts else ''}{replayed}"
+
+
+def _epoch_admitted(record: Record) -> str:
+    rows = f" with {counted(record['rows'], 'row')}" if record.get("rows") is not None else ""
+    slices = record.get("slices") or {}
+    if not isinstance(slices, Mapping):
+        return f"epoch {record['epoch']} admitted{rows}"
+    new = [f"{name} [{start}, {end})" for name, (start, end) in slices.items() if end > start]
+    return f"epoch {record['epoch']} admitted{rows}" + (f": {listed(new)}" if new else "")
+
+
+def _checkpoint_started(record: Record) -> str:
+    epochs = record.get("epochs")
+    at = ""
+    if isinstance(epochs, Mapping) and epochs:
+        different = set(epochs.values())
+        at = f" at epoch {different.pop()}" if len(different) == 1 else ""
+        at = at or " at epochs " + listed([f"{epoch} of {unit}" for unit, epoch in epochs.items()])
+    elif epochs:
+        at = f" at epoch {epochs}"
+    return f"checkpoint {record['checkpoint']} starts{at}"
+
+
+_SENTENCES: dict[str, Callable[[Record], str]] = {
+    "app_started": _app_started,
+    "host_ready": lambda r: f"host {r['host']} is ready (pid {r['pid']}, {r['address']})",
+    "host_lost": lambda r: f"host {r['host']} is lost: {r['reason']}",
+    "shards_assigned": lambda r: f"host {r['host']} holds {_shards(r['shards'])}",
+    "recovery_started": _recovery_started,
+    "recovery_finished": _recovery_finished,
+    "epoch_admitted": _epoch_admitted,
+    "epoch_committed": lambda r: (
+        f"epoch {r['epoch']} committed in {duration(r['ms'])}: "
+        f"{counted(r['rows_in'], 'row')} in, {count(r['rows_out'])} out"
+    ),
+    "epoch_failed": lambda r: f"epoch {r['epoch']} of unit {r['unit']} failed (attempt {r['attempt']}): {r['error']}",
+    "checkpoint_started": _checkpoint_started,
+    "snapshot_written": lambda r: (
+        f"checkpoint {r['checkpoint']}: snapshot of {r['shard']} written, {size(r['bytes'])} in {duration(r['ms'])}"
+    ),
+    "checkpoint_committed": lambda r: (
+        f"checkpoint {r['checkpoint']} committed: {size(r['bytes'])} in {duration(r['ms'])}"
+    ),
+    "checkpoint_failed": lambda r: f"checkpoint {r['checkpoint']} failed: {r['error']}",
+    "trimmed": lambda r: f"everything up to epoch {r['epoch']} is covered by checkpoints and was let go",
+    "operator_failed": lambda r: (
+        f"operator {r['operator']}, shard {r['shard']}, failed in epoch {r['epoch']}: {r['error']}"
+    ),
+    "dead_letters": lambda r: (
+        f"operator {r['operator']}: {_amount(r['rows'], 'row')} of epoch {r['epoch']} put aside as dead letters"
+    ),
+    "journal_dropped": lambda r: f"{counted(r['records'], 'record')} of the journal could not be written and are gone",
+    "app_stopped": lambda r: f"application stopped: {r['reason']}",
+}  # fmt: skip

@@ -1,0 +1,200 @@
+"""Commands: what the controller wants done. Frozen, comparable, printable; a shell carries them out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from perseid.checkpoint.life import CompletedCheckpoint, PendingCheckpoint, SavedShard
+from perseid.recovery.plan import RecoveryPlan
+from perseid.scaling.routing import Route, RoutingTable
+from perseid.vocabulary import (
+    Attempt,
+    CheckpointId,
+    Epoch,
+    HostId,
+    ShardId,
+    StreamName,
+    UnitName,
+    Version,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StartHost:
+    """Ask Spark for one more host."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropHost:
+    """This host is dead to us: close its connection, cancel its task, never listen to it again."""
+
+    host: HostId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AdmitEpoch:
+    """Look at the sources and write the next epoch's slices into the ledger."""
+
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class RunEpoch:
+    """Run one epoch of one unit as a Spark job under this routing table."""
+
+    unit: UnitName
+    epoch: Epoch
+    attempt: Attempt
+    routing: RoutingTable
+    release: Epoch  # hosts may forget the unit's outputs up to here
+    release_covered: Epoch  # and those that other operators stand on, up to here
+    set_aside: frozenset[ShardId] = frozenset()  # these shards put the epoch's rows into the dead letters
+    again: bool = False  # it was tried before: streams from other units may know hosts that are gone
+
+
+@dataclass(frozen=True, slots=True)
+class CancelUnit:
+    """Stop the unit's running job; its end is told by UnitFailed or UnitFinished."""
+
+    unit: UnitName
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class CommitEpoch:
+    """Write into the ledger that the unit is done with the epoch."""
+
+    unit: UnitName
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryBegan:
+    """For the journal: a recovery was planned."""
+
+    reason: str
+    plan: RecoveryPlan
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryEnded:
+    """For the journal: everything lost is back."""
+
+    plan: RecoveryPlan
+    duration_ms: int
+    phases_ms: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ResetStreams:
+    """Forget what is between units; go on from these in-flight epochs of a checkpoint (path by stream and epoch)."""
+
+    inflight: Mapping[tuple[StreamName, Epoch], str]
+    finished: Mapping[UnitName, Epoch]
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreShards:
+    """Tell a host to hold these shards, from these snapshots, under this version."""
+
+    host: HostId
+    version: Version
+    shards: tuple[tuple[Route, SavedShard | None, Epoch], ...]  # route, snapshot, epoch it stands at
+    retain_from: Epoch  # outputs of replayed epochs from here on are kept
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayShards:
+    """Feed restored shards the epochs they missed; nothing reaches sinks."""
+
+    unit: UnitName
+    attempt: Attempt
+    first: Epoch
+    last: Epoch
+    shards: tuple[ShardId, ...]
+    routing: RoutingTable
+    release: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class TakeSnapshots:
+    """Tell a host to snapshot these shards, which stand at ``epoch``."""
+
+    host: HostId
+    checkpoint: CheckpointId
+    unit: UnitName
+    epoch: Epoch
+    shards: tuple[Route, ...]
+    synchronous: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SaveInflight:
+    """Make one epoch of a stream durable as part of a checkpoint."""
+
+    checkpoint: CheckpointId
+    stream: StreamName
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class CommitCheckpoint:
+    """Everything it needs is durable: write its manifest."""
+
+    pending: PendingCheckpoint
+    scheme: str
+
+
+@dataclass(frozen=True, slots=True)
+class AbortCheckpoint:
+    """Throw away what a checkpoint has written so far."""
+
+    checkpoint: CheckpointId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseStream:
+    """A stream's epochs up to here are needed no more."""
+
+    stream: StreamName
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Trim:
+    """A newer checkpoint covers these: delete old checkpoints, trim ledger, sources and durable streams."""
+
+    delete: tuple[CheckpointId, ...]
+    oldest: CompletedCheckpoint  # the oldest one kept
+
+
+@dataclass(frozen=True, slots=True)
+class StopApplication:
+    """Everything is done, or cannot go on (``error``): end hosts and threads."""
+
+    error: str | None
+
+
+Command = (
+    StartHost
+    | DropHost
+    | AdmitEpoch
+    | RunEpoch
+    | CancelUnit
+    | CommitEpoch
+    | RecoveryBegan
+    | RecoveryEnded
+    | ResetStreams
+    | RestoreShards
+    | ReplayShards
+    | TakeSnapshots
+    | SaveInflight
+    | CommitCheckpoint
+    | AbortCheckpoint
+    | ReleaseStream
+    | Trim
+    | StopApplication
+)

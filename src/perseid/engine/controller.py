@@ -1,0 +1,441 @@
+"""The controller: events in, commands out. No clock, no thread, no socket, no file, no Spark.
+
+After every event it looks at what is true now and commands what follows from it (``_advance``), so that no order of events can
+make it forget something. Shells (Spark, simulation) carry the commands out and tell what came of them.
+
+Invariants, checked by ``check``: a unit with lost shards runs nothing but replays; routing covers every slot; no unit is ahead of
+the one above it; a checkpoint is pending only while nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from perseid.checkpoint.life import CompletedCheckpoint
+from perseid.checkpoint.schemes import Scheme
+from perseid.engine import commands as do
+from perseid.engine import events as on
+from perseid.engine.checkpointing import Checkpointing
+from perseid.engine.pipeline import Pipeline
+from perseid.engine.progress import Phase
+from perseid.engine.recovering import Recovering
+from perseid.graph.topology import Topology
+from perseid.recovery.detection import Death, Detector
+from perseid.recovery.plan import Observation, decide
+from perseid.scaling.pool import Pool
+from perseid.scaling.routing import RoutingTable, place
+from perseid.vocabulary import CheckpointId, Epoch, HostId, ShardId, StreamName, UnitName
+
+RETRY_PAUSE_MS = 100
+RETRY_PAUSE_LIMIT_MS = 5_000
+BURST_PATIENCE_MS = 3_000
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """What the controller needs to know of the user's settings."""
+
+    scheme: Scheme
+    hosts: int
+    spares: int = 1
+    queue: int = 2
+    keep: int = 3
+    heartbeat_ms: int = 100
+    operator_retries: int = 2
+    epoch_retries: int = 8
+    dead_letters: bool = False
+    final_checkpoint: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What the checkpoint root tells of earlier runs."""
+
+    checkpoints: Sequence[CompletedCheckpoint] = ()  # newest first
+    admitted: Epoch = Epoch(0)
+    oldest_epoch: Epoch = Epoch(1)  # the first one whose slices the ledger still has
+    next_checkpoint: CheckpointId = CheckpointId(1)
+
+
+@dataclass(slots=True)
+class Controller:
+    """Decides everything that is not data."""
+
+    topology: Topology
+    settings: EngineSettings
+    past: Past
+    now_ms: int
+    phase: Phase = "starting"
+    hosts: set[HostId] = field(default_factory=set)
+    starting_hosts: int = 0
+    admitting: bool = False  # an AdmitEpoch is out
+    sources_idle: bool = False  # nothing new at the last look; the shell looks again by itself
+    stopping: bool = False
+    error: str | None = None
+    set_aside: dict[tuple[UnitName, Epoch], set[ShardId]] = field(default_factory=dict)
+    oldest_epoch: Epoch = Epoch(1)
+    faults: int = 0
+    pipeline: Pipeline = field(init=False)
+    detector: Detector = field(init=False)
+    checkpoints: Checkpointing = field(init=False)
+    routing: RoutingTable = field(init=False)
+    recovering: Recovering | None = field(init=False)
+    pool: Pool = field(init=False)
+
+    def __post_init__(self) -> None:
+        s = self.settings
+        self.pipeline = Pipeline(self.topology, s.queue, self.past.admitted)
+        self.detector = Detector(s.heartbeat_ms)
+        self.checkpoints = Checkpointing(
+            self.topology, s.scheme, s.keep, self.past.next_checkpoint, list(self.past.checkpoints), self.now_ms
+        )
+        self.routing = RoutingTable.initial({o: n for u in self.topology.units for o, n in u.operators.items()})
+        self.recovering = Recovering(set(self.topology.shards), True, "start", self.now_ms, step_ms=self.now_ms)
+        self.pool = Pool(s.hosts, s.spares)
+        self.oldest_epoch = self.past.oldest_epoch
+
+    # -- events ---------------------------------------------------------------------------------------------------
+
+    def handle(self, event: on.Event, now_ms: int) -> tuple[do.Command, ...]:
+        """Take in one event; return what must be done."""
+        self.now_ms = max(self.now_ms, now_ms)
+        if self.phase in ("stopped", "failed"):
+            return ()
+        return (*self._take_in(event), *self._advance())
+
+    def _take_in(self, event: on.Event) -> tuple[do.Command, ...]:
+        match event:
+            case on.HeartbeatArrived(host):
+                self.detector.heartbeat_arrived(host, self.now_ms)
+            case on.Ticked():
+                return self._bury(self.detector.tick(self.now_ms))
+            case on.HostRegistered(host):
+                self.starting_hosts = max(0, self.starting_hosts - 1)
+                self.hosts.add(host)
+                self.detector.host_registered(host, self.now_ms)
+            case on.HostStartFailed():
+                self.starting_hosts = max(0, self.starting_hosts - 1)
+            case on.HostDisconnected(host, reason):
+                return self._bury(self.detector.lost(host, reason, self.now_ms))
+            case on.EpochAdmitted(epoch):
+                self.admitting, self.sources_idle = False, False
+                self.pipeline.admitted = max(self.pipeline.admitted, epoch)
+            case on.NothingToAdmit(finished):
+                self.admitting, self.sources_idle = False, True
+                if finished:
+                    self.stopping = True
+            case on.UnitFinished() | on.UnitFailed() | on.ReplayFinished():
+                return self._unit_ended(event)
+            case on.ShardsRestored(host, version, phases):
+                self.detector.work_ended(host, self.now_ms)
+                if self.recovering is not None and self.recovering.version == version:
+                    self.recovering.restoring.discard(host)
+                    self.recovering.add_phases(dict(phases))
+            case on.RestoreFailed(host, version, message, corrupt):
+                self.detector.work_ended(host, self.now_ms)
+                return self._restore_failed(version, message, corrupt)
+            case on.SnapshotsForked():
+                self.detector.work_ended(event.host, self.now_ms)
+                return self.checkpoints.forked(event)
+            case on.SnapshotWritten():
+                return self.checkpoints.written(event)
+            case on.InflightSaved():
+                return self.checkpoints.inflight_saved(event)
+            case on.CheckpointFailed(checkpoint, message):
+                if self.checkpoints.pending is not None and self.checkpoints.pending.id == checkpoint:
+                    self.checkpoints.committing = False
+                    return self.checkpoints.abort(message)
+            case on.CheckpointCommitted():
+                return self._checkpoint_committed(event)
+            case on.StopRequested():
+                self.stopping = True
+            case on.FatalError(message):
+                self.error = self.error or message
+        return ()
+
+    def _bury(self, deaths: tuple[Death, ...]) -> tuple[do.Command, ...]:
+        """Hosts died: their shards are lost. Whatever number of them, whoever saw it: one recovery."""
+        commands: list[do.Command] = []
+        for death in deaths:
+            self.hosts.discard(death.host)
+            commands.append(do.DropHost(death.host, death.reason))
+            shards = set(self.routing.shards_on(death.host))
+            if shards:
+                self.faults += 1
+                commands += self._lose(shards, f"host {death.host}: {death.reason}", detect_ms=death.silent_ms)
+        return tuple(commands)
+
+    def _lose(self, shards: set[ShardId], reason: str, *, everything: bool = False, detect_ms: int = 0) -> list[do.Command]:
+        if self.recovering is None:
+            self.recovering = Recovering(set(shards), everything, reason, self.now_ms - detect_ms, step_ms=self.now_ms)
+            self.recovering.phases_ms["detect"] = detect_ms
+        else:
+            self.recovering.restart(shards, reason)
+            self.recovering.everything |= everything
+        return list(self.checkpoints.abort(reason))
+
+    def _unit_ended(self, event: on.UnitFinished | on.UnitFailed | on.ReplayFinished) -> tuple[do.Command, ...]:
+        if not self.pipeline.is_current(event.unit, event.attempt):
+            return ()
+        state = self.pipeline.units[event.unit]
+        match event:
+            case on.UnitFinished(unit, epoch):
+                assert not state.replaying
+                self.pipeline.finished(unit)
+                self.set_aside.pop((unit, epoch), None)
+                return (do.CommitEpoch(unit, epoch), *self._released())
+            case on.ReplayFinished(unit):
+                self.pipeline.ended(unit)
+                state.failures = 0
+                if self.recovering is not None:
+                    self.recovering.replaying.discard(unit)
+                return ()
+            case on.UnitFailed():
+                return self._unit_failed(event)
+
+    def _unit_failed(self, event: on.UnitFailed) -> tuple[do.Command, ...]:
+        state = self.pipeline.units[event.unit]
+        cancelled, replaying = state.cancelled, state.replaying
+        self.pipeline.ended(event.unit)
+        if replaying and self.recovering is not None and event.unit in self.recovering.replaying:
+            self.recovering.restart(set(), event.message)  # plan again: its shards are half fed
+        for host in event.hosts:
+            self.detector.suspected(host)
+        if event.kind == "fenced":
+            self.error = event.message
+            return ()
+        commands: list[do.Command] = []
+        if event.kind in ("operator", "poisoned"):
+            commands += self._lose(set(event.shards), event.message.splitlines()[0])
+        elif event.kind == "released":
+            commands += self._lose(set(self.topology.shards), event.message, everything=True)
+        if cancelled or event.kind == "poisoned":
+            return tuple(commands)
+        state.failures += 1
+        state.not_before_ms = self.now_ms + min(RETRY_PAUSE_MS * 2 ** (state.failures - 1), RETRY_PAUSE_LIMIT_MS)
+        limit = self.settings.operator_retries if event.kind == "operator" else self.settings.epoch_retries
+        if state.failures > limit:
+            if event.kind == "operator" and self.settings.dead_letters:
+                self.set_aside.setdefault((event.unit, Epoch(state.finished + 1)), set()).update(event.shards)
+                state.failures = 0
+            else:
+                self.error = event.message
+        return tuple(commands)
+
+    def _restore_failed(self, version: int, message: str, corrupt: bool) -> tuple[do.Command, ...]:
+        recovering = self.recovering
+        if recovering is None or recovering.plan is None or recovering.version != version:
+            return ()
+        if corrupt and recovering.plan.checkpoint is not None:
+            self.checkpoints.discard(recovering.plan.checkpoint)
+        elif not corrupt:
+            self.error = message
+        recovering.restart(set(), message)
+        return ()
+
+    def _checkpoint_committed(self, event: on.CheckpointCommitted) -> tuple[do.Command, ...]:
+        commands = self.checkpoints.committed(event)
+        for command in commands:
+            if isinstance(command, do.Trim):
+                self.oldest_epoch = Epoch(min(command.oldest.cuts.values()) + 1)
+        return (*commands, *self._released())
+
+    def _released(self) -> list[do.Command]:
+        """Stream epochs that nobody will ask for again: every consumer is past them, or a checkpoint covers them."""
+        pending, newest = self.checkpoints.pending, self.checkpoints.newest
+        needless: dict[StreamName, Epoch] = {}
+        for stream in self.topology.streams:
+            upto = self.pipeline.units[stream.consumer].finished
+            if stream.preservation != "transient":
+                upto = newest.cuts[stream.consumer] if newest else Epoch(0)
+            if pending is not None:  # epochs that a pending checkpoint still has to save
+                unsaved = [e for s, e in pending.wanted_inflight - pending.inflight.keys() if s == stream.name]
+                upto = min([upto, *(Epoch(e - 1) for e in unsaved)])
+            needless[stream.name] = min(upto, needless.get(stream.name, upto))
+        return [do.ReleaseStream(name, upto) for name, upto in needless.items() if upto]
+
+    # -- what follows from what is true now -----------------------------------------------------------------------
+
+    def _advance(self) -> tuple[do.Command, ...]:
+        if self.error is not None:
+            return self._end()
+        commands: list[do.Command] = []
+        for _ in range(self.pool.to_start(len(self.hosts), self.starting_hosts)):
+            self.starting_hosts += 1
+            commands.append(do.StartHost())
+        if self.recovering is not None:
+            commands += self._recover()
+        if self.recovering is None:
+            self.phase = "stopping" if self.stopping else "running"
+            if self.checkpoints.due(self.now_ms, self.pipeline):
+                commands += self.checkpoints.start(self.now_ms, self.pipeline)
+        commands += self._run()
+        if self.stopping and self.recovering is None and self.pipeline.quiet and not self.admitting:
+            commands += self._finish()
+        return tuple(commands)
+
+    def _recover(self) -> list[do.Command]:
+        recovering = self.recovering
+        assert recovering is not None
+        if self.phase != "starting":
+            self.phase = "recovering"
+        if recovering.plan is None:
+            return self._plan_recovery(recovering)
+        commands: list[do.Command] = []
+        if not recovering.restoring and recovering.to_replay:
+            for unit in sorted(recovering.to_replay):
+                first, last = recovering.plan.replay[unit]
+                attempt = self.pipeline.started(unit, last, replaying=True)
+                shards = tuple(s for s in recovering.plan.shards if self.topology.shards[s] == unit)
+                release = self.pipeline.consumed(unit)
+                commands.append(do.ReplayShards(unit, attempt, first, last, shards, self.routing, release))
+            recovering.replaying, recovering.to_replay = recovering.to_replay, set()
+        if recovering.done:
+            recovering.step_done("catch_up", self.now_ms)
+            for state in self.pipeline.units.values():
+                state.not_before_ms = 0
+            self.recovering = None
+            duration = self.now_ms - recovering.since_ms
+            commands.append(do.RecoveryEnded(recovering.plan, duration, dict(recovering.phases_ms)))
+        return commands
+
+    def _plan_recovery(self, recovering: Recovering) -> list[do.Command]:
+        affected = {self.topology.shards[s] for s in recovering.lost}
+        if recovering.everything:
+            affected = set(self.pipeline.units)
+        commands: list[do.Command] = []
+        for unit in sorted(affected):
+            state = self.pipeline.units[unit]
+            if not state.idle and not state.cancelled:
+                state.cancelled = True
+                commands.append(do.CancelUnit(unit, state.attempt))
+        if any(not self.pipeline.units[u].idle for u in affected) or not self._enough_hosts(recovering):
+            return commands
+        pausing = [s.not_before_ms for u, s in self.pipeline.units.items() if u in affected]
+        if self.now_ms < max(pausing, default=0):
+            return commands
+        seen = Observation(
+            finished={u: s.finished for u, s in self.pipeline.units.items()},
+            lost=frozenset(recovering.lost),
+            checkpoints=tuple(self.checkpoints.completed),
+            newest=self.checkpoints.trimmed_by,
+            everything=recovering.everything,
+            oldest_epoch=self.oldest_epoch,
+        )
+        plan = decide(self.topology, seen)
+        if plan.mode == "application" and not recovering.everything:
+            recovering.everything = True  # the units not affected so far must come to rest too
+            recovering.lost |= set(self.topology.shards)
+            return [*commands, *self.checkpoints.abort(recovering.reason), *self._plan_recovery(recovering)]
+        recovering.plan = plan
+        recovering.lost |= set(plan.shards)
+        recovering.step_done("reload", self.now_ms)
+        commands.append(do.RecoveryBegan(recovering.reason, plan))
+        return [*commands, *self._restore(recovering)]
+
+    def _enough_hosts(self, recovering: Recovering) -> bool:
+        """One host will do to bring back a part; after a burst it pays to wait a moment for the others."""
+        if len(self.hosts) >= self.settings.hosts:
+            return True
+        if self.phase == "starting" or not self.hosts:
+            return False
+        return len(recovering.lost) < len(self.topology.shards) or self.now_ms - recovering.step_ms >= BURST_PATIENCE_MS
+
+    def _restore(self, recovering: Recovering) -> list[do.Command]:
+        plan = recovering.plan
+        assert plan is not None
+        commands: list[do.Command] = []
+        if plan.mode == "application":
+            chosen = next((c for c in self.checkpoints.completed if c.id == plan.checkpoint), None)
+            for unit, epoch in plan.base.items():
+                self.pipeline.units[unit].finished = epoch
+            commands.append(do.ResetStreams(dict(chosen.inflight) if chosen else {}, dict(plan.base)))
+        staying = {s: h for s in plan.shards if (h := self.routing.host_of(s)) in self.hosts and h is not None}
+        load = {h: len([s for s in self.routing.shards_on(h) if s not in plan.shards or s in staying]) for h in self.hosts}
+        working = {h: n for h, n in load.items() if n} if self.phase != "starting" else {}
+        idle = sorted(h for h in self.hosts if h not in working)
+        if self.phase == "starting":
+            idle = idle[: self.settings.hosts]
+        placed = {**place([s for s in plan.shards if s not in staying], working, idle), **staying}
+        self.routing = self.routing.moved(dict(placed))
+        recovering.version = self.routing.version
+        recovering.restoring = set(placed.values())
+        recovering.to_replay = set(plan.replay)
+        for host in sorted(recovering.restoring):
+            self.detector.work_began(host, self.now_ms)
+            mine = sorted(s for s, h in placed.items() if h == host)
+            retain = min(self.pipeline.consumed(self.topology.shards[s]) for s in mine)
+            shards = tuple((self.routing.routes[s], plan.shards[s], plan.base[self.topology.shards[s]]) for s in mine)
+            commands.append(do.RestoreShards(host, self.routing.version, shards, Epoch(retain + 1)))
+        if not placed:
+            commands += self._recover()
+        return commands
+
+    def _run(self) -> list[do.Command]:
+        commands: list[do.Command] = []
+        if self.phase == "starting":
+            return commands
+        waiting = set()
+        if self.recovering is not None:
+            waiting = {self.topology.shards[s] for s in self.recovering.lost}
+            if self.recovering.everything:
+                waiting = set(self.pipeline.units)
+        else:
+            commands += self._snapshots()
+        for unit in self.pipeline.units:
+            epoch = self.pipeline.may_run(unit, self.now_ms)
+            if epoch is None or unit in waiting or self.checkpoints.holds_back(unit, epoch):
+                continue
+            again = epoch <= self.pipeline.units[unit].tried
+            attempt = self.pipeline.started(unit, epoch)
+            newest = self.checkpoints.newest
+            commands.append(
+                do.RunEpoch(
+                    unit,
+                    epoch,
+                    attempt,
+                    self.routing,
+                    release=self.pipeline.consumed(unit),
+                    release_covered=newest.cuts[unit] if newest else Epoch(0),
+                    set_aside=frozenset(self.set_aside.get((unit, epoch), ())),
+                    again=again,
+                )
+            )
+        if self.pipeline.may_admit() and not (self.admitting or self.stopping or self.recovering):
+            self.admitting = True
+            commands.append(do.AdmitEpoch(Epoch(self.pipeline.admitted + 1)))
+        return commands
+
+    def _snapshots(self) -> tuple[do.Command, ...]:
+        commands = self.checkpoints.snapshots_due(self.pipeline, self.routing)
+        for command in commands:
+            if isinstance(command, do.TakeSnapshots):
+                self.detector.work_began(command.host, self.now_ms)
+        return commands
+
+    def _finish(self) -> list[do.Command]:
+        """Everything admitted is done: one last checkpoint, so that the next start has nothing to replay; then stop."""
+        if self.checkpoints.pending is not None:
+            return []
+        if self.settings.final_checkpoint and self.checkpoints.worthwhile(self.pipeline):
+            return [*self.checkpoints.start(self.now_ms, self.pipeline), *self._snapshots()]
+        return list(self._end())
+
+    def _end(self) -> tuple[do.Command, ...]:
+        self.phase = "failed" if self.error else "stopped"
+        return (do.StopApplication(self.error),)
+
+    def check(self) -> None:
+        """Assert the invariants; every test calls it after every event."""
+        for part in (self.pipeline, self.detector, self.checkpoints, self.routing):
+            part.check()
+        if self.recovering is not None:
+            self.recovering.check()
+            assert self.checkpoints.pending is None or self.checkpoints.committing
+            for shard in self.recovering.lost:
+                state = self.pipeline.units[self.topology.shards[shard]]
+                assert state.idle or state.replaying or state.cancelled or self.recovering.plan is None
+        else:
+            homeless = [s for s, r in self.routing.routes.items() if r.host not in self.hosts]
+            assert not homeless, f"shards without a living host: {homeless}"

@@ -1,0 +1,182 @@
+"""Events: what has happened, told to the controller. Past tense, frozen; time is part of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from perseid.checkpoint.life import SavedShard
+from perseid.vocabulary import (
+    Attempt,
+    CheckpointId,
+    Epoch,
+    HostId,
+    ShardId,
+    StreamName,
+    UnitName,
+    Version,
+)
+
+FailureKind = Literal["host", "operator", "poisoned", "released", "storage", "fenced", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class HostRegistered:
+    host: HostId
+
+
+@dataclass(frozen=True, slots=True)
+class HostStartFailed:
+    """Spark could not run the task of a host; it will be asked for again."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostDisconnected:
+    """Its connection broke, or it gave itself up."""
+
+    host: HostId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatArrived:
+    host: HostId
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """A moment has passed with nothing else to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochAdmitted:
+    """Source slices of this epoch are in the ledger."""
+
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class NothingToAdmit:
+    """Sources have nothing new; ``finished`` when they never will again."""
+
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFinished:
+    """A unit has worked on an epoch: every shard has applied it, its sinks and streams have it."""
+
+    unit: UnitName
+    epoch: Epoch
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFailed:
+    unit: UnitName
+    epoch: Epoch
+    attempt: Attempt
+    kind: FailureKind
+    message: str
+    hosts: tuple[HostId, ...] = ()  # that could not be reached
+    shards: tuple[ShardId, ...] = ()  # whose operator raised
+
+
+@dataclass(frozen=True, slots=True)
+class ShardsRestored:
+    host: HostId
+    version: Version
+    phases_ms: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreFailed:
+    """A host could not restore shards: the checkpoint's file is corrupt or gone (``corrupt``), or something else is wrong."""
+
+    host: HostId
+    version: Version
+    message: str
+    corrupt: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayFinished:
+    unit: UnitName
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotsForked:
+    """A host has begun to write its snapshots of this unit aside (or has written them, when synchronous)."""
+
+    host: HostId
+    checkpoint: CheckpointId
+    unit: UnitName
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotWritten:
+    checkpoint: CheckpointId
+    shard: ShardId
+    snapshot: SavedShard
+
+
+@dataclass(frozen=True, slots=True)
+class InflightSaved:
+    checkpoint: CheckpointId
+    stream: StreamName
+    epoch: Epoch
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFailed:
+    """A part of a checkpoint could not be made durable."""
+
+    checkpoint: CheckpointId
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointCommitted:
+    """Its manifest is durable."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested:
+    """Somebody asked for the end; ``drain``: first work through everything admitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class FatalError:
+    """The shell met an error that nothing can be done about (for instance: fenced)."""
+
+    message: str
+
+
+Event = (
+    HostRegistered
+    | HostStartFailed
+    | HostDisconnected
+    | HeartbeatArrived
+    | Ticked
+    | EpochAdmitted
+    | NothingToAdmit
+    | UnitFinished
+    | UnitFailed
+    | ShardsRestored
+    | RestoreFailed
+    | ReplayFinished
+    | SnapshotsForked
+    | SnapshotWritten
+    | InflightSaved
+    | CheckpointFailed
+    | CheckpointCommitted
+    | StopRequested
+    | FatalError
+)

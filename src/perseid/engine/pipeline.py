@@ -1,0 +1,114 @@
+"""Epochs on their way through the units: who may work on what (back-pressure, admission, order).
+
+Every unit works on its own epoch. It may start epoch n when n is admitted, every unit above has finished n, and no
+unit below lags more than ``queue`` epochs: a slow unit stops the one before it only when the queue between is full.
+
+Invariant: along every stream, producer.finished >= consumer.finished >= producer.finished - queue (the last but for
+what a recovery has put back).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from perseid.graph.topology import Topology
+from perseid.vocabulary import Attempt, Epoch, UnitName
+
+
+@dataclass(slots=True)
+class UnitState:
+    """Where one unit stands."""
+
+    finished: Epoch = Epoch(0)
+    running: Epoch | None = None  # the epoch its job works on (a replay: the last epoch it feeds)
+    attempt: Attempt = Attempt(0)  # of the running job
+    replaying: bool = False
+    cancelled: bool = False
+    failures: int = 0  # of the epoch after ``finished``, in a row
+    not_before_ms: int = 0  # pause after a failure
+    tried: Epoch = Epoch(0)  # the newest epoch that was begun
+
+    @property
+    def idle(self) -> bool:
+        return self.running is None
+
+    @property
+    def position(self) -> Epoch:
+        """The newest boundary its state will stand at without any further command."""
+        return self.finished if self.running is None else max(self.running, self.finished)
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """All units, and the newest admitted epoch."""
+
+    topology: Topology
+    queue: int
+    admitted: Epoch
+    units: dict[UnitName, UnitState] = field(default_factory=dict)
+    attempts: int = 0
+
+    def __post_init__(self) -> None:
+        self.units = {u.name: UnitState() for u in self.topology.units}
+
+    def may_run(self, unit: UnitName, now_ms: int) -> Epoch | None:
+        """The epoch this unit can start now, if any."""
+        state = self.units[unit]
+        epoch = Epoch(state.finished + 1)
+        if not state.idle or epoch > self.admitted or now_ms < state.not_before_ms:
+            return None
+        if any(self.units[u].finished < epoch for u in self.topology.upstream(unit)):
+            return None
+        if any(epoch - self.units[d].finished > self.queue for d in self.topology.downstream(unit)):
+            return None
+        return epoch
+
+    def may_admit(self) -> bool:
+        """Is everything admitted already taken in by the units that read sources?"""
+        return all(self.units[u].finished >= self.admitted for u in self.topology.source_units)
+
+    def started(self, unit: UnitName, epoch: Epoch, *, replaying: bool = False) -> Attempt:
+        self.attempts += 1
+        state = self.units[unit]
+        assert state.idle, f"unit {unit!r} is still working on epoch {state.running}"
+        state.running, state.attempt = epoch, Attempt(self.attempts)
+        state.tried = max(state.tried, epoch)
+        state.replaying, state.cancelled = replaying, False
+        return state.attempt
+
+    def is_current(self, unit: UnitName, attempt: Attempt) -> bool:
+        state = self.units[unit]
+        return not state.idle and state.attempt == attempt
+
+    def ended(self, unit: UnitName) -> None:
+        state = self.units[unit]
+        state.running, state.replaying, state.cancelled = None, False, False
+
+    def finished(self, unit: UnitName) -> Epoch:
+        """The running epoch is done."""
+        state = self.units[unit]
+        assert state.running is not None and state.running == state.finished + 1
+        state.finished, state.failures, state.not_before_ms = state.running, 0, 0
+        self.ended(unit)
+        return state.finished
+
+    def consumed(self, unit: UnitName) -> Epoch:
+        """Up to where nobody needs this unit's output any more: itself, and all units below, are past it."""
+        return min([self.units[unit].finished, *(self.units[d].finished for d in self.topology.downstream(unit))])
+
+    @property
+    def committed(self) -> Epoch:
+        """The newest epoch that every unit has finished."""
+        return min(state.finished for state in self.units.values())
+
+    @property
+    def quiet(self) -> bool:
+        """Nothing runs and nothing is left to run."""
+        return all(s.idle and s.finished >= self.admitted for s in self.units.values())
+
+    def check(self) -> None:
+        for stream in self.topology.streams:
+            above, below = self.units[stream.producer], self.units[stream.consumer]
+            assert above.finished >= below.finished, f"{stream.name}: the consumer is ahead of the producer"
+        for name, state in self.units.items():
+            assert state.finished <= self.admitted, f"unit {name!r} finished an epoch that was never admitted"

@@ -1,0 +1,57 @@
+"""The controller's part in recovery: one loss at a time becomes one plan, carried out in steps, begun anew if more is lost.
+
+Starting an application is a recovery too: everything is lost, and comes back from the newest good checkpoint or fresh.
+
+Steps: units that hold lost shards come to rest → plan → hosts restore shards under a new routing version → missed epochs
+are replayed into them → done. A loss at any step starts the steps again with all that is not yet back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from perseid.recovery.plan import RecoveryPlan
+from perseid.vocabulary import HostId, ShardId, UnitName, Version
+
+
+@dataclass(slots=True)
+class Recovering:
+    """What is lost and how far the way back has been gone."""
+
+    lost: set[ShardId]  # not back yet: a shard leaves this set only when it has caught up
+    everything: bool  # the whole application goes back
+    reason: str
+    since_ms: int
+    plan: RecoveryPlan | None = None
+    version: Version = Version(0)  # of the routing table the plan made
+    restoring: set[HostId] = field(default_factory=set)
+    replaying: set[UnitName] = field(default_factory=set)
+    to_replay: set[UnitName] = field(default_factory=set)
+    phases_ms: dict[str, int] = field(default_factory=dict)
+    step_ms: int = 0  # when the current step began
+
+    def restart(self, lost: set[ShardId], reason: str) -> None:
+        """More was lost: forget the plan, keep what is missing."""
+        self.lost |= lost
+        self.reason = f"{self.reason}; {reason}" if reason not in self.reason else self.reason
+        self.plan = None
+        self.restoring, self.replaying, self.to_replay = set(), set(), set()
+
+    def step_done(self, phase: str, now_ms: int) -> None:
+        self.phases_ms[phase] = self.phases_ms.get(phase, 0) + now_ms - self.step_ms
+        self.step_ms = now_ms
+
+    def add_phases(self, phases_ms: dict[str, int]) -> None:
+        """Hosts work side by side: the slowest counts."""
+        for phase, ms in phases_ms.items():
+            self.phases_ms[phase] = max(self.phases_ms.get(phase, 0), ms)
+
+    @property
+    def done(self) -> bool:
+        return self.plan is not None and not (self.restoring or self.replaying or self.to_replay)
+
+    def check(self) -> None:
+        if self.plan is None:
+            assert not (self.restoring or self.replaying)
+        else:
+            assert self.lost <= self.plan.shards.keys()

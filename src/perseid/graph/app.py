@@ -1,0 +1,191 @@
+"""An application: a name and a graph of streams, built by method calls that run nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from perseid.graph.graph import Graph
+from perseid.graph.nodes import Declared, Node, SourceNode, StatefulNode
+from perseid.graph.stream import Stream, describe
+from perseid.graph.validation import validated
+from perseid.operators.event_time import EventTime
+from perseid.vocabulary import Preservation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from perseid.operators.operator import Operator
+    from perseid.sources.source import Source
+    from perseid.spark.runtime import Running
+
+MAIN = "main"
+"""The unit of sources that name none."""
+
+
+class App:
+    """A streaming application.
+
+        app = App("words")
+        lines = app.source("lines", perseid.sources.files("in/", schema="line string"))
+        words = lines.transform("split", split)
+        counts = words.stateful("count", WordCount(), key="word", output="word string, n long")
+        counts.sink("out", perseid.sinks.parquet("out/"))
+        app.run(spark, root="root/")
+
+    Mistakes do not show while it is built: ``graph`` (and so ``run``) names all of them at once.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._declared: list[Declared] = []
+        self._preservations: list[tuple[Stream, Preservation]] = []
+        self._graph: Graph | None = None
+
+    def source(self, name: str, source: Source, *, unit: str = MAIN) -> Stream:
+        """Read rows from a source."""
+        return self._add(SourceNode(name, unit, source), ())
+
+    def stateful(
+        self,
+        name: str,
+        operator: Operator,
+        inputs: Mapping[str, Stream],
+        *,
+        key: str | Sequence[str] | Mapping[str, str | Sequence[str]],
+        output: str,
+        shards: int = 1,
+        event_time: EventTime | None = None,
+        combine: Callable[[DataFrame], DataFrame] | None = None,
+        unit: str | None = None,
+    ) -> Stream:
+        """Apply a stateful operator to several inputs; ``process`` gets them as keyword arguments.
+
+            app.stateful("join", Join(), inputs={"left": a, "right": b}, key={"left": "id", "right": "order"}, output=…)
+
+        ``key`` is the same for all inputs, or given per input. ``event_time`` applies to the inputs that have its
+        column. The rest is as for ``Stream.stateful``.
+        """
+        return self._stateful(
+            name,
+            operator,
+            inputs,
+            key=key,
+            output=output,
+            shards=shards,
+            event_time=event_time,
+            combine=combine,
+            unit=unit,
+        )
+
+    @property
+    def graph(self) -> Graph:
+        """The graph, validated: raises ``GraphError`` with every mistake."""
+        if self._graph is None:
+            self._graph = validated(self, self._declared, self._preservations)
+        return self._graph
+
+    def run(self, spark: SparkSession | None = None, *, root: str | None = None, **settings: Any) -> None:
+        """Run until every source is finished, or for good; the settings are those of ``start``."""
+        self.start(spark, root=root, **settings).wait()
+
+    def start(self, spark: SparkSession | None = None, *, root: str | None = None, **settings: Any) -> Running:
+        """Start the application and return at once; the result shows progress, waits and stops.
+
+        ``spark``               the session to run in; without one a local session is made
+        ``root``                the checkpoint root: a path or URI that the driver and all executors reach. Started
+                                again on the same root, the application goes on where it was
+        ``checkpoint``          the scheme: ``perseid.parallel(every(seconds=10))`` (default), ``perseid.source(…)``
+        ``hosts``               how many hosts hold the shards
+        ``spares``              how many further hosts wait to take over from a lost one
+        ``trigger``             the shortest time from one epoch to the next (a ``Duration``); None: as fast as it goes
+        ``max_rows_per_epoch``  how much of each source one epoch takes at most
+        ``available_now``       True: process what the sources have now, then stop
+        ``heartbeat``           how often hosts are pinged; default ``every(milliseconds=100)``
+        ``queue``               how many epochs may wait between two units; default 2
+        ``keep``                how many checkpoints are kept; default 3
+        ``operator_retries``    how often an epoch that made an operator raise is tried again; default 2
+        ``dead_letters``        True: then put its rows aside under the root and go on; False: stop the application
+        """
+        from perseid.spark import runtime  # the graph needs no Spark; running it does
+
+        return runtime.start(self, spark, root, **settings)
+
+    # What Stream builds with.
+
+    def _add(self, node: Node, mistakes: Iterable[str]) -> Stream:
+        self._graph = None
+        self._declared.append(Declared(node, tuple(mistakes)))
+        return Stream(self, node.name, node.unit)
+
+    def _preserve(self, stream: Stream, how: Preservation) -> None:
+        self._graph = None
+        self._preservations.append((stream, how))
+
+    def _inputs(self, name: str, streams: Sequence[Any]) -> tuple[tuple[str, ...], list[str]]:
+        """The names of the input nodes, and what is wrong with them."""
+        names, mistakes = [], []
+        for stream in streams:
+            if not isinstance(stream, Stream):
+                mistakes.append(f"'{name}': expected a stream as input, got {describe(stream)}")
+            elif stream.app is not self:
+                mistakes.append(
+                    f"'{name}': its input '{stream.name}' is a stream of the App '{stream.app.name}',"
+                    f" not of '{self.name}'"
+                )
+            else:
+                names.append(stream.name)
+        return tuple(names), mistakes
+
+    def _free_name(self, stem: str) -> str:
+        taken = {declared.node.name for declared in self._declared}
+        return next(name for n in range(1, len(taken) + 2) if (name := f"{stem}-{n}") not in taken)
+
+    def _stateful(
+        self, name: str, operator: Operator, inputs: Any, *, key: Any, output: str, shards: int,
+        event_time: EventTime | None, combine: Callable[..., Any] | None, unit: str | None,
+    ) -> Stream:  # fmt: skip
+        mistakes: list[str] = []
+        if not isinstance(inputs, Mapping):
+            streams = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+            mistakes.append(
+                f"operator '{name}': its inputs need names, which process() uses as its parameters:"
+                ' write inputs={"left": …, "right": …}'
+            )
+            inputs = {f"input_{n}": stream for n, stream in enumerate(streams)}
+            if isinstance(key, Mapping):
+                key = next(iter(key.values()), ())
+        if not inputs:
+            mistakes.append(f"operator '{name}': it has no inputs")
+        names, wrong = self._inputs(name, list(inputs.values()))
+        keys = {
+            input_name: _columns(key.get(input_name, ()) if isinstance(key, Mapping) else key) for input_name in inputs
+        }
+        if isinstance(key, Mapping):
+            mistakes += [
+                f"operator '{name}': key= names the input '{stray}'; its inputs are {tuple(inputs)}"
+                for stray in key
+                if stray not in inputs
+            ]
+        first = next((stream.unit for stream in inputs.values() if isinstance(stream, Stream)), MAIN)
+        node = StatefulNode(
+            name,
+            unit or first,
+            names,
+            tuple(inputs),
+            operator,
+            MappingProxyType(keys),
+            output,
+            shards,
+            event_time,
+            combine,
+        )
+        return self._add(node, [*mistakes, *wrong])
+
+
+def _columns(key: Any) -> tuple[str, ...]:
+    """Key columns as a tuple; validation looks at what is in it."""
+    if isinstance(key, str):
+        return (key,)
+    return tuple(key) if isinstance(key, Iterable) else (key,)

@@ -1,0 +1,94 @@
+"""A stream as users hold it: a handle on a node of their ``App``, from which the next node is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from perseid.graph.nodes import ROWS, SinkNode, TransformNode, UnionNode
+from perseid.operators.event_time import EventTime
+from perseid.vocabulary import Preservation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from perseid.graph.app import App
+    from perseid.operators.operator import Operator
+    from perseid.sinks.sink import Sink
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """The rows that leave one node. Nothing runs until the application does.
+
+    Without ``unit`` a node joins the unit of its (first) input.
+    """
+
+    app: App
+    name: str
+    unit: str
+
+    def transform(self, name: str, function: Callable[..., DataFrame], *, unit: str | None = None) -> Stream:
+        """Apply a DataFrame function: ``function(df)`` or ``function(df, epoch)`` with an ``EpochInfo``.
+
+            words = lines.transform("split", lambda df: df.select(F.explode(F.split("line", " ")).alias("word")))
+
+        It works on one epoch at a time and must be deterministic: no ``rand``, no ``current_timestamp``.
+        """
+        inputs, mistakes = self.app._inputs(name, [self])
+        return self.app._add(TransformNode(name, unit or self.unit, inputs, function), mistakes)
+
+    def stateful(
+        self,
+        name: str,
+        operator: Operator,
+        *,
+        key: str | Sequence[str],
+        output: str,
+        shards: int = 1,
+        event_time: EventTime | None = None,
+        combine: Callable[[DataFrame], DataFrame] | None = None,
+        unit: str | None = None,
+    ) -> Stream:
+        """Apply a stateful operator.
+
+            counts = words.stateful("count", WordCount(), key="word", shards=2, output="word string, n long")
+
+        ``key``: rows of equal key columns go to the same shard. ``output``: the columns it returns, as in Spark.
+        ``shards``: how many pieces the key space is cut into at the start. ``event_time``: see ``perseid.event_time``.
+        ``combine``: a DataFrame function that Spark runs on each shard's rows before they go to Python, for partial
+        aggregation; it must keep the key columns.
+        """
+        return self.app._stateful(
+            name, operator, {ROWS: self}, key=key, output=output, shards=shards, event_time=event_time,
+            combine=combine, unit=unit,
+        )  # fmt: skip
+
+    def union(self, *others: Stream, name: str | None = None, unit: str | None = None) -> Stream:
+        """This stream and others of the same columns as one."""
+        name = name if name is not None else self.app._free_name("union")
+        inputs, mistakes = self.app._inputs(name, [self, *others])
+        return self.app._add(UnionNode(name, unit or self.unit, inputs), mistakes)
+
+    def preserve(self, how: Preservation) -> Stream:
+        """Say how this stream's epochs are kept where they cross into another unit.
+
+        ``"transient"``: a persisted DataFrame; ``"retained"``: in memory, spilling to disk, until covered downstream;
+        ``"durable"``: under the checkpoint root.
+        """
+        self.app._preserve(self, how)
+        return self
+
+    def sink(self, name: str, sink: Sink, *, unit: str | None = None) -> None:
+        """Write the stream somewhere."""
+        inputs, mistakes = self.app._inputs(name, [self])
+        self.app._add(SinkNode(name, unit or self.unit, inputs, sink), mistakes)
+
+    def __repr__(self) -> str:
+        return f"Stream({self.app.name!r}, {self.name!r})"
+
+
+def describe(thing: Any) -> str:
+    """A thing that should have been a stream, for a message."""
+    return f"the {type(thing).__name__} {thing!r:.60}"

@@ -1,0 +1,72 @@
+"""The shape of an application as its machines need it: units, shards, and the streams between units. No functions, no data.
+
+Invariant: units stand in topological order; every stream leads from an earlier unit to a later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from perseid.vocabulary import OperatorName, Preservation, ShardId, SourceName, StreamName, UnitName
+
+
+@dataclass(frozen=True, slots=True)
+class StreamShape:
+    """A stream that crosses from one unit into another."""
+
+    name: StreamName
+    producer: UnitName
+    consumer: UnitName
+    preservation: Preservation
+
+    @property
+    def durable(self) -> bool:
+        return self.preservation == "durable"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitShape:
+    """One unit: its stateful operators with their shard counts, and what they stand on."""
+
+    name: UnitName
+    sources: tuple[SourceName, ...]
+    operators: Mapping[OperatorName, int]
+    feeders: Mapping[OperatorName, frozenset[OperatorName]]  # stateful operators above an operator, in the same unit
+
+    @property
+    def shards(self) -> tuple[ShardId, ...]:
+        return tuple(ShardId(operator, i) for operator, count in self.operators.items() for i in range(count))
+
+    @property
+    def retaining(self) -> frozenset[OperatorName]:
+        """Operators whose output another one stands on: kept until a checkpoint covers it (S1, buffer state)."""
+        return frozenset().union(*self.feeders.values()) if self.feeders else frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """All units and the streams between them."""
+
+    units: tuple[UnitShape, ...]
+    streams: tuple[StreamShape, ...]
+
+    def unit(self, name: UnitName) -> UnitShape:
+        return next(u for u in self.units if u.name == name)
+
+    def upstream(self, unit: UnitName) -> frozenset[UnitName]:
+        return frozenset(s.producer for s in self.streams if s.consumer == unit)
+
+    def downstream(self, unit: UnitName) -> frozenset[UnitName]:
+        return frozenset(s.consumer for s in self.streams if s.producer == unit)
+
+    def unit_of(self, operator: OperatorName) -> UnitName:
+        return next(u.name for u in self.units if operator in u.operators)
+
+    @property
+    def shards(self) -> dict[ShardId, UnitName]:
+        return {shard: u.name for u in self.units for shard in u.shards}
+
+    @property
+    def source_units(self) -> tuple[UnitName, ...]:
+        return tuple(u.name for u in self.units if u.sources)

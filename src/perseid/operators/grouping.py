@@ -1,0 +1,116 @@
+"""Rows of an epoch by key: one stable sort for all keys, then a slice for each.
+
+Invariant: groups come in the order in which their keys first appear, and rows keep their order within a group. Only
+whole columns are worked on, so the cost per row does not see Python.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from perseid.errors import OperatorFailed
+
+
+class _NotANumber(float):
+    """NaN as a key: one object for all, also after pickling, since a dict finds NaN by identity only."""
+
+    def __new__(cls) -> _NotANumber:
+        return super().__new__(cls, math.nan)
+
+    def __reduce__(self) -> str:
+        return "NAN"
+
+
+NAN = _NotANumber()
+
+
+class Groups:
+    """The rows of one input, by key."""
+
+    __slots__ = ("_counts", "_rows", "_starts", "key_types", "keys")
+
+    def __init__(self, rows: pa.Table, columns: tuple[str, ...], operator: str) -> None:
+        missing = [name for name in columns if name not in rows.column_names]
+        if missing or not columns:
+            raise OperatorFailed(f"operator '{operator}': key {columns} is not among the columns {rows.column_names}")
+        arrays = [_key_array(rows.column(name), name, operator) for name in columns]
+        self.key_types = tuple(str(array.type) for array in arrays)
+        encoded = [pc.dictionary_encode(array, null_encoding="encode") for array in arrays]
+        codes, values = _codes(encoded[0]), encoded[0].dictionary
+        if len(encoded) > 1:
+            for further in encoded[1:]:
+                joint = pa.array(codes * np.int64(max(1, len(further.dictionary))) + _codes(further))
+                joint = pc.dictionary_encode(joint)  # dense again: the product of few columns never overflows
+                codes, values = _codes(joint), joint.dictionary
+        distinct = len(values)
+        counts = np.bincount(codes, minlength=distinct)
+        starts = np.cumsum(counts) - counts
+        order: NDArray[np.intp] | None = None
+        if distinct not in (1, rows.num_rows):  # otherwise the rows are in the order of their keys already
+            order = _stable_order(codes, distinct)
+            self._rows = rows.take(pa.array(order)).combine_chunks()
+        else:
+            self._rows = rows.combine_chunks()
+        self._starts: list[int] = starts.tolist()
+        self._counts: list[int] = counts.tolist()
+        if len(encoded) == 1:
+            self.keys: list[Hashable] = _python_keys(values)
+        else:
+            firsts = pa.array(starts if order is None else order[starts])
+            self.keys = list(zip(*(_python_keys(array.take(firsts)) for array in arrays), strict=True))
+
+    def __iter__(self) -> Iterator[tuple[Hashable, pa.Table]]:
+        """Every key with its rows."""
+        cut = self._rows.slice
+        for key, start, count in zip(self.keys, self._starts, self._counts, strict=True):
+            yield key, cut(start, count)
+
+    def none(self) -> pa.Table:
+        """The rows of a key that has none."""
+        return self._rows.slice(0, 0)
+
+
+def _key_array(column: pa.ChunkedArray, name: str, operator: str) -> Any:
+    kind = column.type
+    if pa.types.is_nested(kind):
+        raise OperatorFailed(
+            f"operator '{operator}': key column '{name}' has type {kind}; a key column must be a boolean, integer,"
+            " float, string, binary, date or timestamp"
+        )
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+    elif pa.types.is_floating(kind):
+        column = pc.add(column, pa.scalar(0, kind))  # -0.0 is the key 0.0
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def _codes(encoded: pa.DictionaryArray) -> NDArray[np.int64]:
+    codes: NDArray[np.int64] = encoded.indices.to_numpy().astype(np.int64, copy=False)
+    return codes
+
+
+def _stable_order(codes: NDArray[np.int64], distinct: int) -> NDArray[np.intp]:
+    """``argsort(codes, kind="stable")``, by NumPy's radix sort, which it has for 16 bits: five times as fast."""
+    low = np.argsort(codes.astype(np.uint16), kind="stable")
+    if distinct <= 1 << 16:
+        return low
+    if distinct > 1 << 32:
+        return np.argsort(codes, kind="stable")
+    high = (codes >> 16).astype(np.uint16)[low]
+    return low[np.argsort(high, kind="stable")]
+
+
+def _python_keys(values: Any) -> list[Hashable]:
+    keys: list[Hashable] = values.to_pylist()
+    if pa.types.is_floating(values.type):
+        return [NAN if key != key else key for key in keys]
+    return keys

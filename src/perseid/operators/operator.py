@@ -1,0 +1,54 @@
+"""A stateful operator: a class whose declared fields live as long as the application (S1).
+
+    class Total(Operator):
+        total: int = state(default=0)
+
+        def process(self, rows: pa.Table) -> pa.Table:
+            self.total += pc.sum(rows["amount"]).as_py() or 0
+            return pa.table({"total": [self.total]})
+
+Each shard is an object of its own and sees one epoch at a time, in order, exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from perseid.state.timers import Timer
+
+if TYPE_CHECKING:
+    from perseid.operators.context import Context
+    from perseid.state.fields import StateField
+    from perseid.state.keyed import KeyedState
+    from perseid.state.timers import Timers
+
+
+class Operator:
+    """Write ``process``; declare what must survive with ``state(...)``.
+
+    The result of an epoch must depend on nothing but the rows, ``self.context`` and the declared fields: no clock, no
+    random numbers without a seed in the state, no files. Attributes set in ``__init__`` are configuration.
+    """
+
+    ordered: ClassVar[bool] = True
+    """False: rows of an epoch may come in any order. Faster, right for operators that do not care."""
+
+    context: Context
+    """Epoch, time, watermark, shard and timers of the current call."""
+
+    _by_key: ClassVar[bool] = False
+    _fields: dict[str, StateField]
+    _timers: Timers
+    _keyed: KeyedState
+
+    def process(self, *rows: Any, **inputs: Any) -> Any:
+        """Work on one epoch of this shard: ``process(self, rows)``, or one parameter per input, by its name.
+
+        Called in every epoch, with empty tables when no rows came. Returns a table, rows as mappings, or None.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.process")
+
+    def on_timer(self, timers: Sequence[Timer]) -> Any:
+        """Work on the timers due in this epoch, in order; called after ``process``. Returns what ``process`` may."""
+        return None

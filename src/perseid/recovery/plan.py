@@ -1,0 +1,83 @@
+"""What goes back to where after a loss (M6, S4).
+
+Two ways back. *Shards*: only what was lost is restored from its last snapshot and fed the epochs since, while all others stay
+where they are (S4: recovery is scale out to one). *Application*: every unit goes back to one checkpoint and the
+sources replay (M6). The first is taken wherever the input of the lost shards since the checkpoint is preserved:
+read again from a source, or kept on a retained or durable stream, or kept as the output of the operator above.
+
+Invariant: every restored shard comes from one committed checkpoint (or from none: a fresh start, which is said aloud).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from perseid.checkpoint.life import CompletedCheckpoint, SavedShard
+from perseid.graph.topology import Topology
+from perseid.vocabulary import CheckpointId, Epoch, ShardId, UnitName
+
+Mode = Literal["shards", "application"]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What is known when the plan is made."""
+
+    finished: Mapping[UnitName, Epoch]
+    lost: frozenset[ShardId]
+    checkpoints: Sequence[CompletedCheckpoint]  # newest first, those known to be corrupt left out
+    newest: CheckpointId | None  # of all that were completed, corrupt or not: what trimming went by
+    everything: bool  # the whole application must go back (start, or a stream that cannot be had again)
+    oldest_epoch: Epoch  # the first epoch whose input can still be read
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryPlan:
+    """Restore these shards from these snapshots (None: fresh), then go on from these epochs."""
+
+    mode: Mode
+    checkpoint: CheckpointId | None
+    shards: Mapping[ShardId, SavedShard | None]
+    base: Mapping[UnitName, Epoch]  # where the restored shards stand
+    replay: Mapping[UnitName, tuple[Epoch, Epoch]]  # epochs to feed to them, first and last
+    lost_epochs: int = 0  # epochs whose effect is gone for good because no good checkpoint covers them
+
+
+def decide(topology: Topology, seen: Observation) -> RecoveryPlan:
+    """Choose the way back."""
+    affected = {topology.shards[shard] for shard in seen.lost}
+    best = seen.checkpoints[0] if seen.checkpoints else None
+    if not seen.everything and all(_replayable(topology, unit, seen, best) for unit in affected):
+        base = {u: best.cuts[u] if best else Epoch(0) for u in affected}
+        return RecoveryPlan(
+            mode="shards",
+            checkpoint=best.id if best else None,
+            shards={s: best.shards.get(s) if best else None for s in sorted(seen.lost)},
+            base=base,
+            replay={u: (Epoch(base[u] + 1), seen.finished[u]) for u in sorted(affected) if base[u] < seen.finished[u]},
+        )
+    base = {u.name: best.cuts[u.name] if best else Epoch(seen.oldest_epoch - 1) for u in topology.units}
+    return RecoveryPlan(
+        mode="application",
+        checkpoint=best.id if best else None,
+        shards={s: best.shards.get(s) if best else None for s in sorted(topology.shards)},
+        base=base,
+        replay={},
+        lost_epochs=0 if best else seen.oldest_epoch - 1,
+    )
+
+
+def _replayable(topology: Topology, unit: UnitName, seen: Observation, best: CompletedCheckpoint | None) -> bool:
+    """Can the lost shards of this unit be fed again, alone?"""
+    if best is None and seen.oldest_epoch > 1:
+        return False
+    newest = (best.id if best else None) == seen.newest
+    inputs = [s for s in topology.streams if s.consumer == unit]
+    if any(s.preservation == "transient" or (s.preservation == "retained" and not newest) for s in inputs):
+        return False
+    shape = topology.unit(unit)
+    lost_operators = {s.operator for s in seen.lost if topology.shards[s] == unit}
+    stands_on_state = any(shape.feeders.get(operator) for operator in lost_operators)
+    return newest or not stands_on_state  # outputs of operators above are kept since the newest checkpoint only

@@ -1,0 +1,38 @@
+"""What every sink offers: epochs that are there wholly or not at all, and at most once (X2).
+
+The digest says what an epoch was made of (source slices and time). The same epoch with the same digest is the same
+rows, so a replay after a crash may skip it; with another digest it is different rows and replaces what is there.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from pyspark.sql import DataFrame, SparkSession
+
+from perseid.storage.store import Store
+from perseid.vocabulary import Epoch
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """Where rows go. Write your own by having these methods; nothing is inherited."""
+
+    @property
+    def kind(self) -> str:
+        """A word for the graph's fingerprint."""
+
+    def open(self, spark: SparkSession, store: Store) -> None:
+        """Begin; clear away what a crashed run left half done."""
+
+    def holds(self, epoch: Epoch, digest: str) -> bool:
+        """Whether exactly this epoch is there already."""
+
+    def write(self, epoch: Epoch, digest: str, df: DataFrame) -> None:
+        """Write all of the epoch or nothing, replacing an older version of it; durable on return.
+
+        Runs exactly one action on ``df``: running it has effects in the hosts.
+        """
+
+    def close(self) -> None:
+        """Let go of what `open` took. A closed sink may be opened again."""

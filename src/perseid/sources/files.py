@@ -1,0 +1,238 @@
+"""Files that arrive in a folder, each read once: parquet, JSON, CSV or text.
+
+An offset is a number of files. Which file is which number is durable in the source's log before an epoch may take it,
+so the rows are preserved by reference (M1): the files have to stay, unchanged, until they are trimmed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from os import PathLike, fspath
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
+
+from perseid.errors import SettingsError, SourceChanged
+from perseid.sources.listing import Found, Listing, listing
+from perseid.sources.ordered_scan import FileSlice, ordered_scan
+from perseid.sources.record_log import Record, RecordLog
+from perseid.storage.sealed import seal, unseal
+from perseid.storage.store import Store
+from perseid.vocabulary import Offset
+
+FileFormat = Literal["parquet", "json", "csv", "text"]
+
+LIST_EVERY_MS = 100
+_LIST_SHARE = 10  # and at most a tenth of the time goes into listing
+_SAMPLE_BYTES = 64 << 10
+_INFER_FILES = 100
+_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
+_COMPRESSION = 4  # rows in a compressed file, a guess
+
+logger = logging.getLogger(__name__)
+
+
+def files(
+    path: str | PathLike[str],
+    *,
+    schema: StructType | str | None = None,
+    format: FileFormat = "parquet",
+    options: Mapping[str, object] | None = None,
+    pattern: str | None = None,
+) -> Files:
+    """A source of all files below a folder, those that are there and those that come.
+
+    ``schema`` is a ``StructType`` or DDL string; without it, it is found out from the files that are there at the first
+    start, and kept. Text has one string column, ``value`` unless the schema names it. ``options`` are those of
+    ``spark.read``; ``pattern`` picks file names (``"*.json"``). ``path`` may be any URI that pyarrow.fs knows.
+
+    Move files into the folder when they are complete, and do not change them afterwards. Names that begin with ``_``
+    or ``.`` are ignored. Files are taken in the order of their modification times.
+
+    >>> lines = files("in/", schema="line string", format="text")
+    """
+    if format not in ("parquet", "json", "csv", "text"):
+        raise SettingsError(
+            f"sources.files: expected format 'parquet', 'json', 'csv' or 'text', got {format!r}; other formats: "
+            f"perseid.sources.stream(spark.readStream.format({format!r})…)"
+        )
+    if not fspath(path):
+        raise SettingsError("sources.files: expected a folder, got an empty path")
+    if schema is not None and not isinstance(schema, StructType | str):
+        raise SettingsError(f"sources.files: expected schema as a StructType or DDL string, got {schema!r}")
+    return Files(fspath(path), schema, format, dict(options or {}), pattern)
+
+
+@dataclass(eq=False)
+class Files:
+    """Made by `files`. An offset is a number of files."""
+
+    path: str
+    schema: StructType | str | None = None
+    format: FileFormat = "parquet"
+    options: Mapping[str, object] = field(default_factory=dict)
+    pattern: str | None = None
+    kind: str = field(default="files", init=False)
+    _spark: SparkSession = field(init=False, repr=False)
+    _listing: Listing = field(init=False, repr=False)
+    _log: RecordLog = field(init=False, repr=False)
+    _type: StructType = field(init=False, repr=False)
+    _known: set[str] = field(default_factory=set, init=False, repr=False)
+    _rows_before: list[int] = field(default_factory=lambda: [0], init=False, repr=False)  # [n]: in files before n
+    _list_at_ms: int = field(default=0, init=False, repr=False)
+    _unready: set[str] = field(default_factory=set, init=False, repr=False)
+
+    def open(self, spark: SparkSession, folder: str, store: Store) -> None:
+        self._spark = spark
+        pattern = self.pattern
+        self._listing = listing(self.path, lambda name: pattern is None or fnmatch(name, pattern))
+        self._log = RecordLog.open(store, f"{folder}/log")
+        self._known, self._rows_before, self._list_at_ms, self._unready = set(), [0], 0, set()
+        for record in self._log.records:
+            self._remember(record["path"], record["rows"])
+        self._type = self._find_schema(f"{folder}/schema.json", store)
+
+    def end(self, start: Offset, max_rows: int | None, now_ms: int) -> Offset:
+        enough = None if max_rows is None else self._rows_before[start] + max_rows
+        if (enough is None or self._rows_before[-1] < enough) and now_ms >= self._list_at_ms:
+            self._discover(now_ms)
+        if start == len(self._log) or enough is None:
+            return Offset(len(self._log))
+        end = bisect_right(self._rows_before, enough, lo=start) - 1
+        return Offset(max(start + 1, end))
+
+    def read(self, start: Offset, end: Offset) -> DataFrame:
+        slices = [self._unchanged(number) for number in range(start, end)]
+        return ordered_scan(self._spark, slices, self._load, self._type, parquet=self.format == "parquet")
+
+    def rows(self, start: Offset, end: Offset) -> int | None:
+        return self._rows_before[end] - self._rows_before[start] if self.format == "parquet" else None
+
+    def finished(self, start: Offset) -> bool:
+        return False
+
+    def trim(self, start: Offset) -> None:
+        pass  # the log goes on to say which files were read
+
+    def close(self) -> None:
+        pass
+
+    def _discover(self, now_ms: int) -> None:
+        began = time.monotonic()
+        found = self._listing.new(self._known)
+        records: list[Record] = []
+        for file in sorted(found, key=lambda file: (file.mtime_ns, file.path)):
+            rows = self._count(file)
+            if rows is None:
+                self._listing.again(file.path)
+            else:
+                records.append({"path": file.path, "size": file.size, "mtime_ns": file.mtime_ns, "rows": rows})
+        self._log.append(records)
+        for record in records:
+            self._remember(record["path"], record["rows"])
+        cost_ms = (time.monotonic() - began) * 1000
+        self._list_at_ms = now_ms + max(LIST_EVERY_MS, int(cost_ms * _LIST_SHARE))
+
+    def _remember(self, path: str, rows: int) -> None:
+        self._known.add(path)
+        self._rows_before.append(self._rows_before[-1] + rows)
+
+    def _count(self, file: Found) -> int | None:
+        """How many rows, exactly (parquet) or about (lines); None if the file is not complete yet."""
+        try:
+            if self.format == "parquet":
+                with self._listing.open(file.path) as parquet:
+                    return int(pq.read_metadata(parquet).num_rows)
+            return self._estimate(file) if file.size else None
+        except (OSError, pa.ArrowException) as error:
+            if file.path not in self._unready:
+                self._unready.add(file.path)
+                logger.warning("%s is not (yet) a whole %s file, left for later: %s", file.path, self.format, error)
+            return None
+
+    def _estimate(self, file: Found) -> int:
+        compressed = file.path.endswith(_COMPRESSED)
+        with self._listing.open(file.path) as lines:
+            sample = lines.read(_SAMPLE_BYTES)
+        if not compressed and len(sample) == file.size:
+            return max(1, sample.count(b"\n") + (not sample.endswith(b"\n")))
+        per_line = len(sample) / max(1, sample.count(b"\n"))
+        return max(1, round(file.size / per_line)) * (_COMPRESSION if compressed else 1)
+
+    def _unchanged(self, number: int) -> FileSlice:
+        record = self._log.records[number]
+        path = str(record["path"])
+        now = self._listing.look(path)
+        if now is None or (now.size, now.mtime_ns) != (record["size"], record["mtime_ns"]):
+            what = "is gone" if now is None else f"has changed (it had {record['size']:,} bytes, now {now.size:,})"
+            raise SourceChanged(
+                f"sources.files({self.path!r}): {self._listing.uri(path)} {what} since it was taken as file {number}; "
+                f"put the old file back as it was (with its modification time), or start on a new root"
+            )
+        return FileSlice(self._listing.uri(path), now.size)
+
+    def _load(self, paths: list[str]) -> DataFrame:
+        return self._reader().schema(self._type).load(paths)
+
+    def _reader(self) -> DataFrameReader:
+        options = {name: str(value) for name, value in self.options.items()}
+        return self._spark.read.format(self.format).options(**options)
+
+    def _find_schema(self, path: str, store: Store) -> StructType:
+        """What the user says; else what an earlier start found out; else what the files say."""
+        if isinstance(self.schema, str):
+            try:
+                schema = _columns(self.schema)
+            except PySparkException as error:
+                said = str(error).partition("\n")[0]
+                raise SettingsError(
+                    f"sources.files({self.path!r}): schema {self.schema!r} is no list of columns such as "
+                    f"'id long, name string': {said}"
+                ) from error
+        elif self.schema is not None:
+            schema = self.schema
+        elif self.format == "text":
+            schema = StructType([StructField("value", StringType())])
+        else:
+            return self._inferred(path, store)
+        if self.format == "text" and (len(schema) != 1 or not isinstance(schema[0].dataType, StringType)):
+            raise SettingsError(
+                f"sources.files({self.path!r}): text has one column of strings, such as schema='line string'; "
+                f"got {schema.simpleString()}"
+            )
+        return schema
+
+    def _inferred(self, path: str, store: Store) -> StructType:
+        if store.exists(path):
+            return StructType.fromJson(unseal(store.read(path), store.uri(path)))
+        found = sorted(self._listing.new(()), key=lambda file: (file.mtime_ns, file.path))
+        ready = [file for file in found if self._count(file) is not None][:_INFER_FILES]
+        if not ready:
+            raise SettingsError(
+                f"sources.files({self.path!r}): no {self.format} files are there yet to find the schema from; "
+                f"give it: schema='id long, name string'"
+            )
+        for file in found:
+            self._listing.again(file.path)
+        slices = [FileSlice(self._listing.uri(file.path), file.size) for file in ready]
+        reader = self._reader().option("inferSchema", "true") if self.format == "csv" else self._reader()
+        schema = reader.load([file.escaped for file in slices]).schema
+        store.write(path, [seal(json.loads(schema.json()))])
+        return schema
+
+
+def _columns(ddl: str) -> StructType:
+    schema = StructType.fromDDL(ddl)
+    if not isinstance(schema, StructType):  # a type alone, such as "string"
+        raise SettingsError(f"sources.files: schema {ddl!r} names no column; write 'value {ddl}'")
+    return schema

@@ -1,0 +1,45 @@
+"""What every source offers: slices of rows that can be read again, byte for byte, until they are trimmed (M1).
+
+Offsets are integers from 0 on; their unit is the source's own (rows, files, batches). A slice is ``[start, end)``.
+The invariant all sources keep: once `end` has returned an offset, `read` up to it gives the same rows in the same
+order for good, also in another process after a crash, until `trim` has passed them.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from pyspark.sql import DataFrame, SparkSession
+
+from perseid.storage.store import Store
+from perseid.vocabulary import Offset
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Where rows come from. Write your own by having these methods; nothing is inherited."""
+
+    @property
+    def kind(self) -> str:
+        """A word for the graph's fingerprint: a root belongs to one kind of source."""
+
+    def open(self, spark: SparkSession, folder: str, store: Store) -> None:
+        """Begin. ``folder`` is its own durable place in ``store``. Raises ``SettingsError`` for bad settings."""
+
+    def end(self, start: Offset, max_rows: int | None, now_ms: int) -> Offset:
+        """How far one epoch may read from ``start`` now; ``start`` itself when there is nothing new."""
+
+    def read(self, start: Offset, end: Offset) -> DataFrame:
+        """The rows of ``[start, end)``, in order. An empty slice is an empty DataFrame of the right schema."""
+
+    def rows(self, start: Offset, end: Offset) -> int | None:
+        """How many rows ``[start, end)`` has, if that is known without a Spark job."""
+
+    def finished(self, start: Offset) -> bool:
+        """Whether nothing will ever come at or after ``start``."""
+
+    def trim(self, start: Offset) -> None:
+        """Nothing before ``start`` will be read again."""
+
+    def close(self) -> None:
+        """Let go of what `open` took. A closed source may be opened again."""

@@ -1,0 +1,144 @@
+"""Admission: which rows make the next epoch. The slice of every source is in the ledger before any of it is processed (M1).
+
+One thread looks at the sources, writes admissions and commits, and joins those that come together into one durable append.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from perseid.engine import events as on
+from perseid.errors import PerseidError, StorageFailed
+from perseid.sources.source import Source
+from perseid.spark.settings import Settings
+from perseid.storage.ledger import Ledger
+from perseid.storage.records import Admitted, Committed
+from perseid.vocabulary import Epoch, Offset, SourceName
+
+POLL_S = 0.005
+IDLE_POLL_S = 0.05
+STORAGE_PATIENCE_S = 60.0
+
+
+class Admission:
+    """Admits epochs when asked, as soon as there is something to admit."""
+
+    def __init__(
+        self,
+        sources: Mapping[SourceName, Source],
+        ledger: Ledger,
+        ledger_lock: threading.Lock,
+        settings: Settings,
+        now_ms: Callable[[], int],
+        timer_due: Callable[[int], bool],
+        post: Callable[[on.Event], None],
+        admitted: Callable[[Admitted], None],
+    ) -> None:
+        self._sources, self._ledger, self._lock, self._settings = sources, ledger, ledger_lock, settings
+        self._now_ms, self._timer_due, self._post, self._told = now_ms, timer_due, post, admitted
+        self._items: queue.SimpleQueue[Epoch | Committed | str] = queue.SimpleQueue()
+        self._wanted: Epoch | None = None
+        self._commits: list[Committed] = []
+        self._due_s = 0.0
+        self._idle_since = 0.0
+        self._failing_since: float | None = None
+        self._thread = threading.Thread(target=self._work, name="perseid-admission", daemon=True)
+        self._thread.start()
+
+    def submit(self, items: list[Epoch | Committed]) -> None:
+        """Commit these, then admit this epoch."""
+        for item in items:
+            self._items.put(item)
+
+    def abandon(self) -> None:
+        """Admit nothing any more."""
+        self._items.put("abandon")
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Write what is left and end."""
+        self._items.put("stop")
+        self._thread.join(timeout_s)
+
+    def _work(self) -> None:
+        while True:
+            try:
+                if not self._step():
+                    return
+                self._failing_since = None
+            except StorageFailed as error:
+                self._failing_since = self._failing_since or time.monotonic()
+                if time.monotonic() - self._failing_since > STORAGE_PATIENCE_S:
+                    self._post(on.FatalError(str(error)))
+                    return
+                time.sleep(0.5)  # a full disk may be freed: nothing is lost by waiting
+            except (PerseidError, Exception) as error:
+                message = str(error) if isinstance(error, PerseidError) else f"{type(error).__name__}: {error}"
+                self._post(on.FatalError(message))
+                return
+
+    def _step(self) -> bool:
+        going = self._take_in()
+        if self._wanted is not None and time.monotonic() >= self._due_s:
+            admitted = self._look(self._wanted)
+            if admitted is not None:
+                self._append(admitted)
+                self._wanted = None
+                self._told(admitted)
+                self._post(on.EpochAdmitted(admitted.epoch))
+            elif self._settings.available_now or all(s.finished(self._start(n)) for n, s in self._sources.items()):
+                self._append()
+                self._wanted = None
+                self._post(on.NothingToAdmit(finished=True))
+        self._append()
+        return going
+
+    def _take_in(self) -> bool:
+        """Wait for work, or for the next look at the sources."""
+        timeout: float | None = None
+        if self._wanted is not None:
+            idle = time.monotonic() - self._idle_since > 1.0
+            timeout = max(IDLE_POLL_S if idle else POLL_S, self._due_s - time.monotonic())
+        try:
+            item = self._items.get(timeout=timeout)
+            while True:
+                if item == "stop":
+                    return False
+                if item == "abandon":
+                    if self._wanted is not None:
+                        self._wanted = None
+                        self._post(on.NothingToAdmit(finished=False))
+                elif isinstance(item, Committed):
+                    self._commits.append(item)
+                elif isinstance(item, int):
+                    self._wanted, self._idle_since = item, time.monotonic()
+                item = self._items.get_nowait()
+        except queue.Empty:
+            return True
+
+    def _start(self, source: SourceName) -> Offset:
+        return self._ledger.offset(source)
+
+    def _look(self, epoch: Epoch) -> Admitted | None:
+        """The next epoch, if any source has something new or a timer has come due."""
+        now_ms = max(self._now_ms(), self._ledger.last_time_ms)
+        slices: dict[SourceName, tuple[Offset, Offset]] = {}
+        for name, source in self._sources.items():
+            start = self._start(name)
+            slices[name] = (start, source.end(start, self._settings.max_rows_per_epoch, now_ms))
+        if all(start == end for start, end in slices.values()) and not self._timer_due(now_ms):
+            return None
+        if self._settings.trigger is not None:
+            self._due_s = max(self._due_s + self._settings.trigger.seconds, time.monotonic())
+        return Admitted(epoch, now_ms, slices)
+
+    def _append(self, *admitted: Admitted) -> None:
+        if not self._commits and not admitted:
+            return
+        with self._lock:
+            self._ledger.append(*self._commits, *admitted)
+        self._commits.clear()
+
+

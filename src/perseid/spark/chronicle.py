@@ -1,0 +1,183 @@
+"""The chronicle of a run: what the journal says, and the picture that ``progress()`` shows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from perseid.engine import commands as do
+from perseid.engine import events as on
+from perseid.engine.controller import Controller
+from perseid.engine.progress import CheckpointStatus, HostStatus, Progress
+from perseid.spark.hosts import HostLink
+from perseid.spark.reports import Report, Reports
+from perseid.storage.journal import Journal
+from perseid.storage.records import Admitted
+from perseid.vocabulary import Epoch, ShardId, UnitName
+
+RATE_WINDOW_S = 5.0
+
+
+class Chronicle:
+    """Records what happens."""
+
+    def __init__(self, app: str, journal: Journal, reports: Reports) -> None:
+        self._app, self._journal, self._reports = app, journal, reports
+        self._lock = threading.Lock()
+        self._rows: deque[tuple[float, int]] = deque()
+        self._durations: deque[float] = deque(maxlen=31)
+        self._begun: dict[Epoch, float] = {}
+        self._units_done: dict[Epoch, int] = {}
+        self._epoch_rows: dict[Epoch, tuple[int, int]] = {}
+        self._checkpoint: dict[int, tuple[float, int]] = {}
+        self._last_checkpoint: CheckpointStatus | None = None
+        self._checkpoints = 0
+        self._rows_in = self._rows_out = self._late = 0
+        self._last_event = ""
+
+    def record(self, kind: str, **fields: Any) -> None:
+        self._journal.record(kind, **fields)
+
+    def say(self, sentence: str) -> None:
+        self._last_event = sentence
+
+    def flush(self) -> None:
+        self._journal.flush()
+
+    def close(self) -> None:
+        self._journal.close()
+
+    # -- epochs ---------------------------------------------------------------------------------------------------
+
+    def admitted(self, admitted: Admitted, rows: int | None) -> None:
+        self._begun[admitted.epoch] = time.monotonic()
+        slices = {name: list(bounds) for name, bounds in admitted.slices.items()}
+        self.record("epoch_admitted", epoch=admitted.epoch, slices=slices, rows=rows, time_ms=admitted.time_ms)
+
+    def finished(
+        self, unit: UnitName, admitted: Admitted, reports: Mapping[ShardId, Report], rows: int | None, units: int
+    ) -> None:
+        """A unit is done with an epoch; with the last unit the epoch is."""
+        rows_in = rows if rows is not None else sum(r.rows_in for r in reports.values())
+        rows_out = sum(r.rows_out for r in reports.values())
+        with self._lock:
+            before = self._epoch_rows.get(admitted.epoch, (0, 0))
+            total = self._epoch_rows[admitted.epoch] = (max(before[0], rows_in), before[1] + rows_out)
+            self._late += sum(r.late_rows for r in reports.values())
+            done = self._units_done[admitted.epoch] = self._units_done.get(admitted.epoch, 0) + 1
+            if done < units:
+                return
+            self._units_done.pop(admitted.epoch, None)
+            self._epoch_rows.pop(admitted.epoch, None)
+            now = time.monotonic()
+            begun = self._begun.pop(admitted.epoch, None)
+            ms = (now - begun) * 1000 if begun is not None else 0.0
+            if begun is not None:
+                self._durations.append(ms)
+            self._rows_in += total[0]
+            self._rows_out += total[1]
+            self._rows.append((now, total[0]))
+        self.record("epoch_committed", epoch=admitted.epoch, ms=round(ms, 1), rows_in=total[0], rows_out=total[1])
+
+    # -- commands and events that make the story ------------------------------------------------------------------
+
+    def command(self, command: do.Command) -> None:
+        match command:
+            case do.DropHost(host, reason):
+                self.record("host_lost", host=host, reason=reason)
+                self.say(f"host {host} lost: {reason}")
+            case do.RecoveryBegan(reason, plan):
+                shards = [str(s) for s in plan.shards]
+                self.record(
+                    "recovery_started", reason=reason, mode=plan.mode, shards=shards, checkpoint=plan.checkpoint,
+                    lost_epochs=plan.lost_epochs,
+                )  # fmt: skip
+                self._units_done.clear()
+                self._epoch_rows.clear()
+            case do.RecoveryEnded(plan, ms, phases):
+                replayed = sum(last - first + 1 for first, last in plan.replay.values())
+                self.record("recovery_finished", mode=plan.mode, ms=ms, phases=dict(phases), replayed_epochs=replayed)
+                self.say(f"recovered {len(plan.shards)} shards in {ms} ms")
+            case do.TakeSnapshots(host, checkpoint, unit, epoch):
+                if checkpoint not in self._checkpoint:
+                    self._checkpoint[checkpoint] = (time.monotonic(), epoch)
+                    self.record("checkpoint_started", checkpoint=checkpoint, epochs={unit: epoch})
+            case do.AbortCheckpoint(checkpoint, reason):
+                self.record("checkpoint_failed", checkpoint=checkpoint, error=reason)
+            case do.Trim(_, oldest):
+                self.record("trimmed", epoch=min(oldest.cuts.values()))
+            case do.RestoreShards(host, _, shards):
+                self.record("shards_assigned", host=host, shards=[str(route.shard) for route, _, _ in shards])
+
+    def event(self, event: on.Event) -> None:
+        match event:
+            case on.UnitFailed(unit, epoch, attempt, kind, message, _, shards):
+                self.record("epoch_failed", epoch=epoch, unit=unit, attempt=attempt, error=message)
+                for shard in shards if kind == "operator" else ():
+                    self.record(
+                        "operator_failed", operator=shard.operator, shard=shard.index, epoch=epoch, error=message
+                    )
+                    self.say(message.splitlines()[0])
+            case on.CheckpointFailed(checkpoint, message):
+                self.record("checkpoint_failed", checkpoint=checkpoint, error=message)
+
+    def host_ready(self, link: HostLink) -> None:
+        self.record("host_ready", host=link.id, pid=link.process.pid, address=str(link.address))
+
+    def snapshot_written(self, checkpoint: int, message: Mapping[str, Any]) -> None:
+        name = f"{message['shard'][0]}/{message['shard'][1]}"
+        self.record(
+            "snapshot_written", checkpoint=checkpoint, shard=name, bytes=message["file"]["bytes"], ms=message["ms"]
+        )
+
+    def checkpoint_committed(self, checkpoint: int, epoch: int, size: int) -> None:
+        begun, _ = self._checkpoint.pop(checkpoint, (time.monotonic(), 0))
+        ms = round((time.monotonic() - begun) * 1000)
+        self._last_checkpoint = CheckpointStatus(checkpoint, epoch, size, ms)
+        self._checkpoints += 1
+        self.record("checkpoint_committed", checkpoint=checkpoint, bytes=size, ms=ms)
+
+    # -- the picture ----------------------------------------------------------------------------------------------
+
+    def progress(self, controller: Controller, links: list[HostLink]) -> Progress:
+        reports = dict(self._reports.latest)
+        routing = controller.routing
+        hosts = tuple(
+            HostStatus(
+                link.id,
+                link.process.pid,
+                str(link.address),
+                not link.dropped,
+                tuple(str(s) for s in routing.shards_on(link.id)),
+                sum(reports[s].state_bytes for s in routing.shards_on(link.id) if s in reports),
+            )
+            for link in links
+        )
+        with self._lock:
+            now = time.monotonic()
+            while self._rows and now - self._rows[0][0] > RATE_WINDOW_S:
+                self._rows.popleft()
+            durations = sorted(self._durations)
+            span = min(RATE_WINDOW_S, now - self._rows[0][0]) if self._rows else 0.0
+            return Progress(
+                app=self._app,
+                phase=controller.phase,
+                epoch=controller.pipeline.committed,
+                rows_in=self._rows_in,
+                rows_out=self._rows_out,
+                rows_per_s=sum(n for _, n in self._rows) / span if span > 0.2 else 0.0,
+                epoch_ms=durations[len(durations) // 2] if durations else 0.0,
+                state_bytes=sum(r.state_bytes for r in reports.values()),
+                late_rows=self._late,
+                dead_letters=sum(r.dead_letters for r in reports.values()),
+                checkpoints=self._checkpoints,
+                last_checkpoint=self._last_checkpoint,
+                hosts=hosts,
+                spares=sum(not h.shards for h in hosts),
+                faults=controller.faults,
+                last_event=self._last_event,
+                units={str(u): int(s.finished) for u, s in controller.pipeline.units.items()},
+            )

@@ -1,0 +1,215 @@
+"""The graph checked against Spark before anything starts: schemas, key columns, outputs, determinism.
+
+Every transform is called once with empty inputs; what it returns is analysed, not run. All mistakes are named at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from perseid.errors import GraphError
+from perseid.graph.graph import Graph
+from perseid.graph.nodes import EpochInfo, SinkNode, SourceNode, StatefulNode, TransformNode, UnionNode
+from perseid.spark.rows import INPUT, ORDER, input_column
+from perseid.vocabulary import SLOTS, Epoch, Offset
+
+NOT_REPEATABLE = {
+    r"\brandn?\(": "rand()",
+    r"\buuid\(": "uuid()",
+    r"\bshuffle\(": "shuffle()",
+    r"\bcurrent_timestamp\(": "current_timestamp()",
+    r"\bcurrent_date\(": "current_date()",
+    r"\blocaltimestamp\(": "localtimestamp()",
+    r"\bmonotonically_increasing_id\(": "monotonically_increasing_id()",
+    r"\bspark_partition_id\(": "spark_partition_id()",
+    r"\buniform\(|\brandstr\(": "uniform()/randstr()",
+    r"^[\s:+-]*Sample\b": "sample()",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledOperator:
+    """What an exchange needs to know of a stateful operator."""
+
+    node: StatefulNode
+    output: StructType
+    output_arrow: bytes
+    rows_arrow: bytes
+    ordered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The schemas of all streams, and the operators ready for exchanges."""
+
+    schemas: dict[str, StructType]
+    operators: dict[str, CompiledOperator]
+
+
+def arrow_schema(spark: SparkSession, schema: StructType) -> bytes:
+    """The Arrow schema of a DataFrame, as Spark sends and expects it."""
+    data: bytes = spark.createDataFrame([], schema).toArrow().schema.serialize().to_pybytes()
+    return data
+
+
+def compile_graph(spark: SparkSession, graph: Graph) -> Compiled:
+    """Check the graph with Spark. Raises ``GraphError`` with every mistake found."""
+    mistakes: list[str] = []
+    frames: dict[str, DataFrame] = {}
+    operators: dict[str, CompiledOperator] = {}
+    for node in graph.nodes:
+        if isinstance(node, SinkNode) or any(name not in frames for name in node.inputs):
+            continue
+        inputs = [frames[name] for name in node.inputs]
+        try:
+            match node:
+                case SourceNode():
+                    frames[node.name] = node.source.read(Offset(0), Offset(0))
+                case TransformNode():
+                    df = node.function(*inputs, *((EpochInfo(Epoch(1), 0),) if node.takes_epoch else ()))
+                    if not hasattr(df, "mapInArrow"):
+                        mistakes.append(f"transform {node.name!r}: expected a DataFrame back, got {type(df).__name__}")
+                        continue
+                    mistakes += _not_repeatable(node.name, df)
+                    frames[node.name] = spark.createDataFrame([], df.schema)
+                case UnionNode():
+                    frames[node.name] = union(inputs)
+                    frames[node.name].schema  # noqa: B018  (analysed here, so that a mismatch is found now)
+                case StatefulNode():
+                    found = _operator_mistakes(node, inputs)
+                    mistakes += found
+                    if not found:
+                        operators[node.name] = _compile_operator(spark, node, inputs)
+                        frames[node.name] = spark.createDataFrame([], operators[node.name].output)
+        except PySparkException as error:
+            mistakes.append(f"{node.name!r}: {str(error).strip().splitlines()[0]}")
+        except GraphError:
+            raise
+        except Exception as error:
+            mistakes.append(f"{node.name!r}: {type(error).__name__}: {error}")
+    if mistakes:
+        raise GraphError(*mistakes)
+    return Compiled({name: df.schema for name, df in frames.items()}, operators)
+
+
+def _operator_mistakes(node: StatefulNode, inputs: list[DataFrame]) -> list[str]:
+    mistakes = []
+    for name, df in zip(node.input_names, inputs, strict=True):
+        where = f"operator {node.name!r}" + (f", input {name!r}" if len(inputs) > 1 else "")
+        missing = [column for column in node.key[name] if column not in df.columns]
+        if missing:
+            mistakes.append(f"{where}: no key column {', '.join(map(repr, missing))}; its input has {df.columns}")
+        mistakes += [f"{where}: column {c!r} begins with __perseid_" for c in df.columns if c.startswith("__perseid_")]
+    if node.event_time is not None and not any(node.event_time.column in df.columns for df in inputs):
+        mistakes.append(
+            f"operator {node.name!r}: no event-time column {node.event_time.column!r};"
+            f" its inputs have {[df.columns for df in inputs]}"
+        )
+    return mistakes
+
+
+def _compile_operator(spark: SparkSession, node: StatefulNode, inputs: list[DataFrame]) -> CompiledOperator:
+    output = spark.createDataFrame([], node.output).schema
+    ordered = node.operator.ordered and node.combine is None
+    rows = to_rows(node, inputs, ordered=ordered)
+    return CompiledOperator(
+        node,
+        output,
+        pa.schema([f.with_nullable(True) for f in _schema(arrow_schema(spark, output))]).serialize().to_pybytes(),
+        pa.schema([f.with_nullable(True) for f in _schema(arrow_schema(spark, rows.schema))]).serialize().to_pybytes(),
+        ordered,
+    )
+
+
+def _schema(data: bytes) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(data))
+
+
+def union(inputs: list[DataFrame]) -> DataFrame:
+    """The rows of several streams with the same columns, one stream after the other."""
+    df = inputs[0]
+    for other in inputs[1:]:
+        df = df.unionByName(other)
+    return df
+
+
+def shard_column(node: StatefulNode, columns: list[Column], bounds: list[int]) -> Column:
+    """The shard of a row: its slot, looked up among the upper bounds of the shards' slot ranges."""
+    if len(bounds) == 1:
+        return F.lit(0)
+    slot = F.pmod(F.xxhash64(*columns), F.lit(SLOTS))
+    shard = F.when(slot < bounds[0], F.lit(0))
+    for index, bound in enumerate(bounds[1:-1], start=1):
+        shard = shard.when(slot < bound, F.lit(index))
+    return shard.otherwise(F.lit(len(bounds) - 1))
+
+
+def to_rows(
+    node: StatefulNode, inputs: list[DataFrame], *, ordered: bool, bounds: list[int] | None = None, extra: tuple[str, ...] = ()
+) -> DataFrame:
+    """The rows of an operator as they go to its hosts; with ``bounds``, brought together by shard.
+
+    ``extra`` are columns of Perseid's own that travel along (the epoch, in a replay).
+    """
+    keys = [[df[c] for c in node.key[name]] for name, df in zip(node.input_names, inputs, strict=True)]
+    if len(inputs) == 1:
+        df, columns = inputs[0], keys[0]
+        if node.combine is not None:
+            return _combined(node, df, columns, bounds, extra)
+        if ordered:
+            df = df.withColumn(ORDER, F.monotonically_increasing_id())
+        return df if bounds is None else df.repartitionById(len(bounds), shard_column(node, columns, bounds))
+    packed = []
+    for index, (df, columns) in enumerate(zip(inputs, keys, strict=True)):
+        own = [c for c in df.columns if c not in extra]
+        structs = [
+            F.struct(*[other[c] for c in other.columns if c not in extra]).alias(input_column(i))
+            if i == index
+            else F.lit(None).cast(StructType([f for f in other.schema if f.name not in extra])).alias(input_column(i))
+            for i, other in enumerate(inputs)
+        ]
+        assert own
+        shard = shard_column(node, columns, bounds or [SLOTS])
+        packed.append(df.select(F.lit(index).alias(INPUT), shard.alias("__perseid_shard"), *structs, *extra))
+    df = union(packed)
+    if ordered:
+        df = df.withColumn(ORDER, F.monotonically_increasing_id())
+    if bounds is not None:
+        df = df.repartitionById(len(bounds), "__perseid_shard")
+    return df.drop("__perseid_shard")
+
+
+def _combined(
+    node: StatefulNode, df: DataFrame, columns: list[Column], bounds: list[int] | None, extra: tuple[str, ...]
+) -> DataFrame:
+    """Partial aggregation by Spark, per shard, between the shuffle and Python."""
+    assert node.combine is not None
+    aggregates = [F.expr(expression).alias(name) for name, expression in node.combine.items()]
+    df = df.withColumn("__perseid_shard", shard_column(node, columns, bounds or [SLOTS]))
+    if bounds is not None:
+        df = df.repartitionById(len(bounds), "__perseid_shard")
+    (keys,) = node.key.values()
+    return df.groupBy("__perseid_shard", *extra, *keys).agg(*aggregates).drop("__perseid_shard")
+
+
+def _not_repeatable(name: str, df: DataFrame) -> list[str]:
+    """Expressions whose value changes when Spark computes a stage again: rows would go to other shards, or differ."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        df.explain(mode="extended")
+    plan = text.getvalue().split("== Optimized Logical Plan ==")[0].split("== Analyzed Logical Plan ==")[-1]
+    found = [what for pattern, what in NOT_REPEATABLE.items() if re.search(pattern, plan, re.MULTILINE | re.IGNORECASE)]
+    return [
+        f"transform {name!r} uses {what}, whose value differs when Spark computes a lost stage again, so rows could be lost"
+        " or doubled; take a value from the row, or write function(df, epoch) and use epoch.time_ms"
+        for what in found
+    ]

@@ -1,0 +1,163 @@
+"""The exchange: the Spark task of one shard sends its rows to the shard's host and hands on what comes back.
+
+It runs inside ``mapInArrow`` after the shuffle that brought every row of the shard together: partition i is shard i. Rows stream to the
+host as Spark produces them; the connection is kept for the next epoch of this Python worker. A failure is raised as one
+line that the driver can read (``FAILURE``): which kind, which host, which shard.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perseid.errors import ChannelError
+from perseid.spark.channel import Address, Connection, connect
+from perseid.spark.rows import EPOCH
+from perseid.vocabulary import HostId, OperatorName
+
+FAILURE = "perseid-failure:"
+_connections: dict[tuple[str, str, int, str], Connection] = {}
+_frozen = False
+
+
+class ExchangeFailed(Exception):
+    """What a failed exchange raises in the Spark task; its text reaches the driver."""
+
+    def __init__(self, kind: str, message: str, *, host: int, operator: str, shard: int) -> None:
+        line = json.dumps({"kind": kind, "message": message, "host": host, "operator": operator, "shard": shard})
+        super().__init__(f"{FAILURE}{line}")
+
+
+@dataclass(frozen=True, slots=True)
+class EpochHeader:
+    """What a shard must know of an epoch besides its rows."""
+
+    epoch: int
+    time_ms: int
+    watermark_ms: int | None
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One operator's exchange in one job. Sent to Spark's workers with the job."""
+
+    operator: OperatorName
+    version: int
+    epochs: tuple[EpochHeader, ...]  # one; several in a replay, then rows carry their epoch
+    release: int
+    hosts: tuple[tuple[HostId, Address], ...]  # by shard index
+    secret: bytes = field(repr=False)
+    schema: bytes = field(repr=False)  # Arrow schema of the rows without the epoch
+    output: bytes = field(repr=False)
+    shards: frozenset[int] | None = None  # only these take part (None: all)
+    recalled: frozenset[int] = frozenset()  # these give the answers they kept and apply nothing
+    aside: frozenset[int] = frozenset()  # these put their rows into the dead letters
+    wanted: bool = True  # does anybody look at the answer?
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        global _frozen
+        if not _frozen:
+            gc.freeze()
+            _frozen = True
+        context = TaskContext.get()
+        assert context is not None
+        shard = context.partitionId()
+        output = pa.ipc.read_schema(pa.py_buffer(self.output))
+        takes_part = self.shards is None or shard in self.shards or shard in self.recalled
+        if not takes_part:
+            for _ in batches:
+                pass
+            yield pa.RecordBatch.from_pylist([], schema=output)
+            return
+        if len(self.epochs) == 1:
+            yield from self._ask(shard, self.epochs[0], batches)
+            return
+        for header, rows in self._by_epoch(batches):
+            yield from self._ask(shard, header, iter(rows))
+
+    def _by_epoch(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[EpochHeader, list[pa.RecordBatch]]]:
+        kept = [batch for batch in batches if batch.num_rows]
+        table = pa.Table.from_batches(kept) if kept else None
+        for header in self.epochs:
+            if table is None:
+                yield header, []
+            else:
+                mine = table.filter(pc.equal(table.column(EPOCH), header.epoch)).drop_columns([EPOCH])
+                yield header, mine.to_batches()
+
+    def _ask(self, shard: int, header: EpochHeader, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        host, address = self.hosts[shard]
+        request = {
+            "operator": self.operator,
+            "shard": shard,
+            "version": self.version,
+            "release": self.release,
+            "aside": shard in self.aside,
+            "wanted": self.wanted,
+            "report": shard not in self.recalled,
+            "epoch": header.epoch,
+            "time_ms": header.time_ms,
+            "watermark_ms": header.watermark_ms,
+        }
+        schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
+        rows = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches)
+        try:
+            connection, answer = self._send(address, request, schema, rows)
+            if answer["status"] != "ok":
+                raise ExchangeFailed(
+                    str(answer["status"]), str(answer["message"]), host=host, operator=self.operator, shard=shard
+                )
+            _, answers = connection.receive_rows()
+            yield from answers
+        except ChannelError as error:
+            _forget(address)
+            message = f"host {host} at {address}: {error}"
+            raise ExchangeFailed("host", message, host=host, operator=self.operator, shard=shard) from error
+
+    def _send(
+        self, address: Address, request: dict[str, Any], schema: pa.Schema, rows: Iterator[pa.RecordBatch]
+    ) -> tuple[Connection, Mapping[str, Any]]:
+        """Over the kept connection if there is one; it may have been closed since, which the first message shows."""
+        key = _key(address)
+        connection = _connections.get(key)
+        if connection is not None:
+            try:
+                connection.send(request)
+            except ChannelError:
+                _forget(address)
+                connection = None
+        if connection is None:
+            connection = _connections[key] = connect(address, self.secret)
+            connection.send(request)
+        connection.send_rows(schema, rows)
+        return connection, connection.receive()
+
+
+def _key(address: Address) -> tuple[str, str, int, str]:
+    return (address.machine, address.host, address.port, address.unix)
+
+
+def _forget(address: Address) -> None:
+    connection = _connections.pop(_key(address), None)
+    if connection is not None:
+        connection.close()
+
+
+def failure_in(text: str) -> dict[str, Any] | None:
+    """The failure an exchange raised, found in the text of Spark's exception."""
+    start = text.find(FAILURE)
+    if start < 0:
+        return None
+    try:
+        found, _ = json.JSONDecoder().raw_decode(text, start + len(FAILURE))
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

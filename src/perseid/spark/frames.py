@@ -1,0 +1,223 @@
+"""DataFrames of one epoch of one unit: source slices and streams in, SQL and exchanges between, sinks and streams out.
+
+The same function of (graph, epoch, routing) whenever it is called: a job that is run again sends the same rows to the same shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from perseid.graph.graph import Graph, Unit
+from perseid.graph.nodes import EpochInfo, SinkNode, SourceNode, StatefulNode, TransformNode, UnionNode
+from perseid.scaling.routing import RoutingTable
+from perseid.spark.channel import Address
+from perseid.spark.compiled import Compiled, to_rows, union
+from perseid.spark.exchange import EpochHeader, Exchange
+from perseid.spark.rows import EPOCH
+from perseid.spark.shape import feeders_of
+from perseid.storage.records import Admitted
+from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId
+
+StreamReader = Callable[[str, Epoch], DataFrame]
+Watermark = Callable[[OperatorName, Epoch], int | None]
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Builds the DataFrames of one unit."""
+
+    spark: SparkSession
+    graph: Graph
+    unit: Unit
+    compiled: Compiled
+    secret: bytes = field(repr=False)
+    stream: StreamReader
+    watermark_ms: Watermark
+
+    def epoch(
+        self,
+        admitted: Admitted,
+        routing: RoutingTable,
+        addresses: Mapping[HostId, Address],
+        *,
+        release: Mapping[OperatorName, Epoch],
+        set_aside: frozenset[ShardId] = frozenset(),
+    ) -> EpochFrames:
+        """The DataFrames of one epoch, to be run."""
+        return EpochFrames(self, admitted, routing, addresses, release, set_aside)
+
+    def replay(
+        self,
+        epochs: list[Admitted],
+        shards: frozenset[ShardId],
+        routing: RoutingTable,
+        addresses: Mapping[HostId, Address],
+        *,
+        release: Mapping[OperatorName, Epoch],
+    ) -> list[DataFrame]:
+        """DataFrames that, once run, have fed these epochs to these shards and to nobody else."""
+        lost = {shard.operator for shard in shards}
+        stacked = any(feeders_of(self.graph, o) for o in lost)
+        if not stacked:
+            return [self._replay_together(o, epochs, shards, routing, addresses, release) for o in sorted(lost)]
+        frames: list[DataFrame] = []
+        for admitted in epochs:
+            one = EpochFrames(self, admitted, routing, addresses, release, frozenset(), only=shards)
+            frames += [one.node(o) for o in self._lowest(lost)]
+        return frames
+
+    def _lowest(self, operators: set[OperatorName]) -> list[str]:
+        """Those that no other one of them stands on: running these runs them all."""
+        below = set().union(*(feeders_of(self.graph, o) for o in operators))
+        return sorted(o for o in operators if o not in below)
+
+    def _replay_together(
+        self,
+        operator: str,
+        epochs: list[Admitted],
+        shards: frozenset[ShardId],
+        routing: RoutingTable,
+        addresses: Mapping[HostId, Address],
+        release: Mapping[OperatorName, Epoch],
+    ) -> DataFrame:
+        """Many epochs in one job: nothing stateful lies above, so each row carries its epoch along."""
+        node = self.graph.node(operator)
+        assert isinstance(node, StatefulNode)
+        wanted = frozenset(s.index for s in shards if s.operator == operator)
+        inputs: list[list[DataFrame]] = [[] for _ in node.inputs]
+        for admitted in epochs:
+            one = EpochFrames(self, admitted, routing, addresses, release, frozenset())
+            for i, name in enumerate(node.inputs):
+                inputs[i].append(one.node(name).withColumn(EPOCH, F.lit(int(admitted.epoch))))
+        together = [union(frames) for frames in inputs]
+        return self._exchange(node, together, epochs, routing, addresses, release, only=wanted, extra=(EPOCH,), wanted=False)
+
+    def _exchange(
+        self,
+        node: StatefulNode,
+        inputs: list[DataFrame],
+        epochs: list[Admitted],
+        routing: RoutingTable,
+        addresses: Mapping[HostId, Address],
+        release: Mapping[OperatorName, Epoch],
+        *,
+        only: frozenset[int] | None = None,
+        recalled: frozenset[int] = frozenset(),
+        aside: frozenset[int] = frozenset(),
+        extra: tuple[str, ...] = (),
+        wanted: bool = True,
+    ) -> DataFrame:
+        name = OperatorName(node.name)
+        compiled = self.compiled.operators[node.name]
+        routes = routing.of(name)
+        rows = to_rows(node, inputs, ordered=compiled.ordered, bounds=[r.slots[1] for r in routes], extra=extra)
+        hosts = []
+        for route in routes:
+            assert route.host is not None
+            hosts.append((route.host, addresses[route.host]))
+        exchange = Exchange(
+            operator=name,
+            version=routing.version,
+            epochs=tuple(EpochHeader(a.epoch, a.time_ms, self.watermark_ms(name, a.epoch)) for a in epochs),
+            release=release.get(name, Epoch(0)),
+            hosts=tuple(hosts),
+            secret=self.secret,
+            schema=compiled.rows_arrow,
+            output=compiled.output_arrow,
+            shards=only,
+            recalled=recalled,
+            aside=aside,
+            wanted=wanted,
+        )
+        return rows.mapInArrow(exchange, compiled.output)
+
+
+class EpochFrames:
+    """The DataFrames of one epoch, each built once; those with several readers are kept while the epoch runs."""
+
+    def __init__(
+        self,
+        frames: Frames,
+        admitted: Admitted,
+        routing: RoutingTable,
+        addresses: Mapping[HostId, Address],
+        release: Mapping[OperatorName, Epoch],
+        set_aside: frozenset[ShardId],
+        only: frozenset[ShardId] | None = None,
+    ) -> None:
+        self._frames = frames
+        self._admitted = admitted
+        self._routing = routing
+        self._addresses = addresses
+        self._release = release
+        self._set_aside = set_aside
+        self._only = only
+        self._built: dict[str, DataFrame] = {}
+        self._kept: list[DataFrame] = []
+
+    def node(self, name: str) -> DataFrame:
+        """The DataFrame of a stream."""
+        if name not in self._built:
+            df = self._build(name)
+            if self._read_often(name):
+                df = df.persist(StorageLevel.MEMORY_AND_DISK)
+                self._kept.append(df)
+            self._built[name] = df
+        return self._built[name]
+
+    def forget(self) -> None:
+        """The epoch is done: let go what was kept."""
+        for df in self._kept:
+            df.unpersist()
+        self._kept.clear()
+
+    def _read_often(self, name: str) -> bool:
+        """A stateful result with two readers is computed once; two jobs over it would run the exchange twice."""
+        graph, unit = self._frames.graph, self._frames.unit
+        node = graph.node(name)
+        if node.unit != unit.name or (not feeders_of(graph, name) and not isinstance(node, StatefulNode)):
+            return False
+        inside = [reader for reader in graph.consumers(name) if reader.unit == unit.name]
+        return len(inside) + (name in unit.outputs) > 1
+
+    def _build(self, name: str) -> DataFrame:
+        frames = self._frames
+        node = frames.graph.node(name)
+        if node.unit != frames.unit.name:
+            return frames.stream(name, self._admitted.epoch)
+        match node:
+            case SourceNode():
+                return node.source.read(*self._admitted.slices[node.name])  # type: ignore[index]
+            case TransformNode():
+                info = (EpochInfo(self._admitted.epoch, self._admitted.time_ms),) if node.takes_epoch else ()
+                df: DataFrame = node.function(self.node(node.inputs[0]), *info)
+                return df
+            case UnionNode():
+                return union([self.node(i) for i in node.inputs])
+            case SinkNode():
+                raise AssertionError(f"sink {name!r} is not a stream")
+            case StatefulNode():
+                return self._stateful(node)
+
+    def _stateful(self, node: StatefulNode) -> DataFrame:
+        routes = self._routing.of(OperatorName(node.name))
+        only = recalled = None
+        if self._only is not None:
+            only = frozenset(s.index for s in self._only if s.operator == node.name)
+            recalled = frozenset(r.shard.index for r in routes) - only
+        return self._frames._exchange(
+            node,
+            [self.node(i) for i in node.inputs],
+            [self._admitted],
+            self._routing,
+            self._addresses,
+            self._release,
+            only=only,
+            recalled=recalled or frozenset(),
+            aside=frozenset(s.index for s in self._set_aside if s.operator == node.name),
+        )

@@ -1,0 +1,230 @@
+"""Hosts as the driver sees them: one Spark job each, one control connection each, their addresses.
+
+A host that dies and comes back is another host, with another id: what an old one still says or does carries the old id and is
+not listened to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from perseid.engine import events as on
+from perseid.errors import ChannelError
+from perseid.spark.channel import Address, Connection, accept, machine_id
+from perseid.spark.host import HostConfig, HostTask, OperatorSpec
+from perseid.spark.jobs import cancel, tagged
+from perseid.storage.process import Process
+from perseid.storage.store import Store
+from perseid.vocabulary import HostId
+
+
+@dataclass(slots=True)
+class HostLink:
+    """A registered host."""
+
+    id: HostId
+    launch: int
+    address: Address
+    process: Process
+    connection: Connection
+    sending: threading.Lock
+    dropped: bool = False
+
+
+class Hosts:
+    """Starts hosts, listens to them, talks to them, ends them."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        store: Store,
+        secret: bytes,
+        operators: tuple[OperatorSpec, ...],
+        heartbeat_ms: int,
+        post: Callable[[on.Event], None],
+        on_message: Callable[[HostLink, dict[str, Any]], None],
+        app: str,
+    ) -> None:
+        self._spark, self._store, self._secret, self._operators = spark, store, secret, operators
+        self._heartbeat_ms, self._post, self._on_message, self._app = heartbeat_ms, post, on_message, app
+        self._links: dict[HostId, HostLink] = {}
+        self._next = 1
+        self._launches: dict[int, threading.Thread] = {}
+        self._dropped_launches: set[int] = set()
+        self._registered_launches: set[int] = set()
+        self._lock = threading.Lock()
+        self._closing = False
+        self._tag = f"perseid-{os.getpid()}-{secret.hex()[:8]}"
+        self._server = socket.create_server((control_ip(spark), 0), backlog=128)
+        self._address = Address(*self._server.getsockname()[:2])
+        threading.Thread(target=self._listen, name="perseid-hosts", daemon=True).start()
+
+    # -- starting -------------------------------------------------------------------------------------------------
+
+    def launch(self) -> None:
+        """Ask Spark for one more host."""
+        with self._lock:
+            number = self._next
+            self._next += 1
+        thread = threading.Thread(target=self._run, args=(number,), name=f"perseid-host-{number}", daemon=True)
+        self._launches[number] = thread
+        thread.start()
+
+    def _run(self, launch: int) -> None:
+        config = HostConfig(launch, self._address, self._secret, self._store, self._operators, self._heartbeat_ms)
+        reason = "its task ended"
+        try:
+            with tagged(self._spark, f"{self._tag}-host-{launch}"):
+                self._spark.range(0, 1, 1, 1).mapInArrow(HostTask(config), "launch long").collect()
+        except Exception as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        self._launches.pop(launch, None)
+        if self._closing:
+            return
+        if launch not in self._registered_launches:
+            time.sleep(0.2)  # a cluster that cannot start a host now is not asked again at once
+            self._post(on.HostStartFailed(reason))
+            return
+        for link in [link for link in self._links.values() if link.launch == launch and not link.dropped]:
+            self._post(on.HostDisconnected(link.id, reason))
+
+    # -- listening ------------------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        while not self._closing:
+            try:
+                sock, _ = self._server.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._hear, args=(sock,), daemon=True).start()
+
+    def _hear(self, sock: socket.socket) -> None:
+        try:
+            connection = accept(sock, self._secret)
+            hello = connection.receive()
+        except ChannelError:
+            return  # somebody who does not belong here
+        link = self._register(connection, hello)
+        if link is None:
+            connection.close()
+            return
+        reason = "its connection broke"
+        try:
+            while True:
+                message = connection.receive()
+                if link.dropped:
+                    return
+                if message["kind"] == "heartbeat":
+                    self._post(on.HeartbeatArrived(link.id))
+                else:
+                    self._on_message(link, message)
+        except ChannelError as error:
+            reason = str(error)
+        finally:
+            connection.close()
+            if not link.dropped and not self._closing:
+                self._post(on.HostDisconnected(link.id, reason))
+
+    def _register(self, connection: Connection, hello: Mapping[str, Any]) -> HostLink | None:
+        launch = hello.get("launch")
+        if hello.get("kind") != "register" or not isinstance(launch, int):
+            return None
+        with self._lock:
+            if self._closing or launch in self._dropped_launches:
+                return None  # Spark tried a dropped host's task once more
+            host = HostId(self._next)
+            self._next += 1
+            link = HostLink(
+                host,
+                launch,
+                Address(hello["host"], hello["port"], hello["unix"], hello["machine"]),
+                Process.from_json(hello["process"]),
+                connection,
+                threading.Lock(),
+            )
+            self._links[host] = link
+            again = launch in self._registered_launches
+            self._registered_launches.add(launch)
+        if again:  # Spark restarted the task by itself: the host before it is gone
+            for other in [o for o in self._links.values() if o.launch == launch and o.id != host and not o.dropped]:
+                self._post(on.HostDisconnected(other.id, "Spark restarted its task"))
+        self._on_message(link, {"kind": "register"})
+        self._post(on.HostRegistered(host))
+        return link
+
+    # -- talking --------------------------------------------------------------------------------------------------
+
+    def link(self, host: HostId) -> HostLink | None:
+        return self._links.get(host)
+
+    @property
+    def links(self) -> list[HostLink]:
+        return list(self._links.values())
+
+    @property
+    def addresses(self) -> dict[HostId, Address]:
+        return {link.id: link.address for link in self.links}
+
+    def send(self, host: HostId, message: dict[str, Any]) -> None:
+        """Tell a host something. A host that cannot be told is dead, which its connection will say."""
+        link = self._links.get(host)
+        if link is None or link.dropped:
+            return
+        try:
+            with link.sending:
+                link.connection.send(message)
+        except ChannelError as error:
+            self._post(on.HostDisconnected(host, str(error)))
+
+    def broadcast(self, message: dict[str, Any]) -> None:
+        for link in self.links:
+            self.send(link.id, message)
+
+    def drop(self, host: HostId) -> None:
+        """Never listen to this host again, and see to it that it ends."""
+        link = self._links.pop(host, None)
+        if link is None:
+            return
+        link.dropped = True
+        with self._lock:
+            self._dropped_launches.add(link.launch)
+        link.connection.abort()
+        if link.address.machine == machine_id() and not link.process.is_dead():
+            with contextlib.suppress(OSError):
+                os.kill(link.process.pid, signal.SIGKILL)  # a paused host on this machine frees its slot at once
+        threading.Thread(target=cancel, args=(self._spark, f"{self._tag}-host-{link.launch}"), daemon=True).start()
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Ask all hosts to return, so that Spark is not left with tasks to restart; cancel those that do not."""
+        self._closing = True
+        self.broadcast({"kind": "stop"})
+        deadline = time.monotonic() + timeout_s
+        for launch, thread in list(self._launches.items()):
+            if launch not in self._registered_launches:
+                cancel(self._spark, f"{self._tag}-host-{launch}")
+            thread.join(max(0.1, deadline - time.monotonic()))
+            if thread.is_alive():
+                cancel(self._spark, f"{self._tag}-host-{launch}")
+                thread.join(5.0)
+        self._server.close()
+        for link in self.links:
+            link.connection.abort()
+
+
+def control_ip(spark: SparkSession) -> str:
+    """Where the controller listens: loopback for an embedded cluster, else the driver's own address in the cluster."""
+    master = spark.conf.get("spark.master", "local") or "local"
+    if master.startswith("local"):
+        return "127.0.0.1"
+    name = spark.conf.get("spark.driver.host", None) or socket.gethostname()
+    return socket.gethostbyname(name)

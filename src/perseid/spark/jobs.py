@@ -1,0 +1,47 @@
+"""Spark jobs with a name by which they can be cancelled, in classic Spark and in Spark Connect."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+def _context(spark: SparkSession) -> Any | None:
+    """The SparkContext; None under Spark Connect, where sessions tag and cancel."""
+    try:
+        return spark.sparkContext
+    except Exception:
+        return None
+
+
+@contextlib.contextmanager
+def tagged(spark: SparkSession, tag: str) -> Iterator[None]:
+    """Jobs this thread starts inside can be cancelled by ``cancel(spark, tag)``."""
+    context = _context(spark)
+    target = spark if context is None else context
+    add, remove = ("addTag", "removeTag") if context is None else ("addJobTag", "removeJobTag")
+    getattr(target, add)(tag)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(Exception):  # the session may be gone
+            getattr(target, remove)(tag)
+
+
+def cancel(spark: SparkSession, tag: str) -> None:
+    """Cancel the jobs with this tag, if there are any."""
+    context = _context(spark)
+    with contextlib.suppress(Exception):
+        if context is None:
+            spark.interruptTag(tag)
+        else:
+            context.cancelJobsWithTag(tag)
+
+
+def task_slots(spark: SparkSession) -> int | None:
+    """How many tasks can run at once, where Spark tells."""
+    context = _context(spark)
+    return None if context is None else int(context.defaultParallelism)

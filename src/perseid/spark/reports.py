@@ -1,0 +1,70 @@
+"""What shards report of the epochs they applied: rows, event times, timers, sizes. Reports come over the hosts' control connections."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from perseid.errors import ChannelError
+from perseid.vocabulary import Epoch, ShardId
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One shard's last epoch."""
+
+    epoch: Epoch
+    rows_in: int
+    rows_out: int
+    late_rows: int
+    event_times_ms: Mapping[str, int]  # newest, by input
+    next_timer_ms: int | None
+    next_event_timer_ms: int | None
+    state_bytes: int
+    dead_letters: int
+    ms: int
+
+
+@dataclass(slots=True)
+class Reports:
+    """The newest report of every shard."""
+
+    latest: dict[ShardId, Report] = field(default_factory=dict)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def arrived(self, message: Mapping[str, Any]) -> None:
+        fields = {name: message[name] for name in Report.__slots__}
+        with self._changed:
+            self.latest[ShardId(message["shard"][0], message["shard"][1])] = Report(**fields)
+            self._changed.notify_all()
+
+    def forget(self, shards: Iterable[ShardId]) -> None:
+        """These shards were put back; what they said before is no longer true."""
+        with self._changed:
+            for shard in shards:
+                self.latest.pop(shard, None)
+
+    def of_epoch(self, shards: Iterable[ShardId], epoch: Epoch, timeout_s: float = 10.0) -> dict[ShardId, Report]:
+        """The reports of these shards on this epoch: proof that every one of them took part."""
+        wanted = set(shards)
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            while True:
+                missing = [s for s in wanted if s not in self.latest or self.latest[s].epoch < epoch]
+                if not missing:
+                    return {shard: self.latest[shard] for shard in wanted}
+                if not self._changed.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
+                    names = ", ".join(map(str, sorted(missing)))
+                    raise ChannelError(f"epoch {epoch}: no report from shards {names} within {timeout_s:g} s")
+
+    def timer_due(self, now_ms: int, watermarks_ms: Mapping[str, int]) -> bool:
+        """Would an epoch without rows do something: has a timer come due?"""
+        with self._changed:
+            return any(
+                (r.next_timer_ms is not None and r.next_timer_ms <= now_ms)
+                or (r.next_event_timer_ms is not None and r.next_event_timer_ms <= watermarks_ms.get(s.operator, -1))
+                for s, r in self.latest.items()
+            )

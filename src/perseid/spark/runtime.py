@@ -1,0 +1,540 @@
+"""The Spark shell: carries out the controller's commands with threads, sockets, files and Spark jobs, and tells it what came of them.
+
+One thread runs the controller; one per unit runs its jobs; one admits epochs; one does the slow work on storage; one per
+host listens. They speak through the controller's queue and share no decisions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import secrets
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from perseid.checkpoint.life import CompletedCheckpoint, PendingCheckpoint
+from perseid.engine import commands as do
+from perseid.engine import events as on
+from perseid.engine.controller import Controller, EngineSettings, Past
+from perseid.engine.progress import Progress
+from perseid.errors import ApplicationFailed, GraphChanged, PerseidError
+from perseid.graph.fingerprint import differences
+from perseid.graph.topology import Topology
+from perseid.spark import session
+from perseid.spark.admission import Admission
+from perseid.spark.chronicle import Chronicle
+from perseid.spark.compiled import Compiled, compile_graph
+from perseid.spark.frames import Frames
+from perseid.spark.host import OperatorSpec
+from perseid.spark.hosts import HostLink, Hosts
+from perseid.spark.jobs import task_slots
+from perseid.spark.reports import Report, Reports
+from perseid.spark.settings import Settings, hosts_and_spares
+from perseid.spark.shape import topology_of
+from perseid.spark.streams import Streams
+from perseid.spark.unit_worker import UnitWorker
+from perseid.spark.watermarks import all_watermarks_ms, event_times, watermark_ms
+from perseid.storage import layout
+from perseid.storage.journal import Journal
+from perseid.storage.lease import Lease
+from perseid.storage.ledger import Ledger
+from perseid.storage.manifest import Checkpoints, InflightEpoch, Manifest, ShardSnapshot
+from perseid.storage.records import Admitted, Committed
+from perseid.storage.snapshots import SnapshotFile
+from perseid.storage.store import Store
+from perseid.vocabulary import CheckpointId, Epoch, OperatorName, ShardId, SourceName, UnitName
+
+if TYPE_CHECKING:
+    from perseid.graph.app import App
+
+LEASE_RENEWAL_S = 1.0
+TICK_S = 0.02
+
+
+def start(app: App, spark: SparkSession | None, root: str | None, **given: Any) -> Running:
+    """Start an application. Everything that can be checked is checked before anything runs."""
+    graph = app.graph
+    settings = Settings.of(**given)
+    own = spark is None
+    topology = topology_of(graph)
+    if spark is None:
+        count = settings.hosts or max(1, min(2, len(topology.shards)))
+        spares = 1 if settings.spares is None else settings.spares
+        spark = session.build(hosts=count, spares=spares, app_name=graph.name)
+    hosts, spares = hosts_and_spares(settings, len(topology.shards), task_slots(spark))
+    store = Store.at(root if root is not None else f".perseid/{graph.name}")
+    shell = Shell(graph.name, spark, store, settings, topology, graph, hosts, spares)
+    running = Running(shell, spark if own else None)
+    shell.begin()
+    return running
+
+
+class Running:
+    """A running application."""
+
+    def __init__(self, shell: Shell, own: SparkSession | None) -> None:
+        self._shell, self._own = shell, own
+
+    def progress(self) -> Progress:
+        """What it does right now."""
+        return self._shell.progress()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end. True when it has ended; raises ``ApplicationFailed`` if it failed."""
+        if not self._shell.ended.wait(timeout_s):
+            return False
+        if self._own is not None:
+            self._own.stop()
+            self._own = None
+        if self._shell.error is not None:
+            raise ApplicationFailed(self._shell.error)
+        return True
+
+    def stop(self, timeout_s: float | None = 60.0) -> None:
+        """Finish what has been admitted, take a last checkpoint, end. The next start goes on from there."""
+        self._shell.post(on.StopRequested())
+        self.wait(timeout_s)
+
+    @property
+    def root(self) -> str:
+        """The checkpoint root."""
+        return self._shell.store.root
+
+
+class Shell:
+    """Everything with a side effect."""
+
+    def __init__(
+        self,
+        name: str,
+        spark: SparkSession,
+        store: Store,
+        settings: Settings,
+        topology: Topology,
+        graph: Any,
+        hosts: int,
+        spares: int,
+    ) -> None:
+        self.store, self.settings, self.topology, self.graph, self.spark = store, settings, topology, graph, spark
+        self.ended = threading.Event()
+        self.error: str | None = None
+        self._events: queue.SimpleQueue[on.Event] = queue.SimpleQueue()
+        self._cancelling: dict[UnitName, do.CancelUnit] = {}
+        self._event_times: dict[tuple[UnitName, Epoch], dict[OperatorName, int]] = {}
+        self._undo = contextlib.ExitStack()
+        try:
+            self._open(name, hosts, spares)
+        except BaseException:
+            self._undo.close()
+            raise
+
+    def _open(self, name: str, hosts: int, spares: int) -> None:
+        graph, store, settings, spark = self.graph, self.store, self.settings, self.spark
+        self.lease = Lease.acquire(store, owner=name, now_ms=now_ms, timeout=settings.lease_timeout)
+        self._undo.callback(self.lease.release)
+        self._own_root()
+        journal = Journal(store, self.lease.generation, now_ms=now_ms)
+        self.reports = Reports()
+        self.chronicle = Chronicle(name, journal, self.reports)
+        self._undo.callback(self.chronicle.close)
+        self.ledger = Ledger.open(store, self.lease)
+        self.ledger_lock = threading.Lock()
+        self.checkpoints = Checkpoints(store, self._unreadable, lease=self.lease)
+        self.checkpoints.discard_unfinished()
+        for source in graph.sources:
+            source.source.open(spark, layout.source(SourceName(source.name)), store)
+            self._undo.callback(source.source.close)
+        for sink in graph.sinks:
+            sink.sink.open(spark, store)
+            self._undo.callback(sink.sink.close)
+        self.compiled: Compiled = compile_graph(spark, graph)
+        past = self._past()
+        engine = EngineSettings(
+            scheme=settings.checkpoint,
+            hosts=hosts,
+            spares=spares,
+            queue=settings.queue,
+            keep=settings.keep,
+            heartbeat_ms=settings.heartbeat.ms,
+            operator_retries=settings.operator_retries,
+            dead_letters=settings.dead_letters,
+        )
+        self.controller = Controller(self.topology, engine, past, now_ms())
+        self._hosts_wanted = hosts
+        secret = secrets.token_bytes(32)
+        self.hosts = Hosts(
+            spark, store, secret, self._specs(), settings.heartbeat.ms, self.post, self._host_said, name
+        )
+        kinds = {str(s.name): s.preservation for s in self.topology.streams}
+        self.streams = Streams(spark, store, kinds, self.compiled.schemas, self._rebuild)
+        self._frames = {
+            u.name: Frames(spark, graph, u, self.compiled, secret, self.streams.read, self._watermark) for u in graph.units
+        }
+        self.workers = {UnitName(u.name): self._worker(u) for u in graph.units}
+        self.admission = Admission(
+            {SourceName(s.name): s.source for s in graph.sources},
+            self.ledger,
+            self.ledger_lock,
+            settings,
+            now_ms,
+            self._timer_due,
+            self.post,
+            lambda admitted: self.chronicle.admitted(admitted, self._rows(admitted)),
+        )
+        self._slow: queue.SimpleQueue[do.Command | None] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._loop, name="perseid-controller", daemon=True),
+            threading.Thread(target=self._storage, name="perseid-storage", daemon=True),
+        ]
+        best = past.checkpoints[0] if past.checkpoints else None
+        self.chronicle.record(
+            "app_started",
+            app=name,
+            generation=self.lease.generation,
+            units=[u.name for u in self.topology.units],
+            operators={str(o): n for u in self.topology.units for o, n in u.operators.items()},
+            hosts=hosts,
+            restored=best.id if best else None,
+            epoch=past.admitted,
+        )
+
+    def begin(self) -> None:
+        for thread in self._threads:
+            thread.start()
+        self.post(on.Ticked())
+
+    def post(self, event: on.Event) -> None:
+        self._events.put(event)
+
+    # -- what the root knows --------------------------------------------------------------------------------------
+
+    def _own_root(self) -> None:
+        """The root belongs to one graph: refuse another, and say what changed."""
+        now = self.graph.fingerprint
+        if self.store.exists(layout.APP):
+            then = json.loads(self.store.read(layout.APP))
+            changed = differences(then, now)
+            if changed:
+                raise GraphChanged(
+                    f"checkpoint root {self.store.root} belongs to another graph:\n"
+                    + "\n".join(f"  - {change}" for change in changed)
+                    + "\nUse another root, or put the graph back as it was."
+                )
+        self.store.write(layout.APP, [json.dumps(now, indent=2, sort_keys=True).encode()])
+
+    def _past(self) -> Past:
+        completed = [
+            CompletedCheckpoint(
+                m.id,
+                dict(m.units),
+                {ShardId(s.operator, s.index): s for s in m.shards},
+                {(i.stream, i.epoch): i.path for i in m.inflight},
+            )
+            for m in self.checkpoints.newest_first()
+        ]
+        return Past(
+            checkpoints=completed,
+            admitted=self.ledger.last_admitted,
+            oldest_epoch=Epoch(self.ledger.trimmed_to + 1),
+            next_checkpoint=self.checkpoints.next_id(),
+        )
+
+    def _unreadable(self, checkpoint: CheckpointId, error: Exception) -> None:
+        self.chronicle.record("checkpoint_failed", checkpoint=checkpoint, error=str(error))
+        self.chronicle.say(f"checkpoint {checkpoint} cannot be used: {error}")
+
+    def _specs(self) -> tuple[OperatorSpec, ...]:
+        return tuple(
+            OperatorSpec(
+                OperatorName(node.name),
+                node.operator,
+                dict(node.key),
+                node.input_names,
+                node.event_time,
+                self.compiled.operators[node.name].output_arrow,
+                OperatorName(node.name) in self.topology.unit(UnitName(node.unit)).retaining,
+            )
+            for node in self.graph.operators
+        )
+
+    def _worker(self, unit: Any) -> UnitWorker:
+        return UnitWorker(
+            self.spark,
+            self.graph,
+            unit,
+            self.topology.unit(UnitName(unit.name)),
+            self._frames[unit.name],
+            self.streams,
+            self.ledger,
+            self.lease,
+            self.reports,
+            lambda: self.hosts.addresses,
+            self.post,
+            self._unit_finished,
+        )
+
+    # -- what others ask ------------------------------------------------------------------------------------------
+
+    def _watermark(self, operator: OperatorName, epoch: Epoch) -> int | None:
+        return watermark_ms(self.graph.node(operator), self.ledger, epoch)
+
+    def _timer_due(self, at_ms: int) -> bool:
+        epoch = Epoch(self.ledger.last_admitted + 1)
+        return self.reports.timer_due(at_ms, all_watermarks_ms(self.graph.operators, self.ledger, epoch))
+
+    def _rows(self, admitted: Admitted) -> int | None:
+        counts = [s.source.rows(*admitted.slices[SourceName(s.name)]) for s in self.graph.sources]
+        return None if any(c is None for c in counts) else sum(counts)
+
+    def _rebuild(self, stream: str, epoch: Epoch) -> DataFrame:
+        """A stream's epoch again, from the answers its hosts keep."""
+        unit = self.graph.node(stream).unit
+        admitted = self.ledger.admitted(epoch)
+        assert admitted is not None
+        frames = self._frames[unit].epoch(admitted, self.controller.routing, self.hosts.addresses, release={})
+        return frames.node(stream)
+
+    def _unit_finished(self, unit: UnitName, admitted: Admitted, reports: dict[ShardId, Report]) -> None:
+        self._event_times[(unit, admitted.epoch)] = event_times(reports)
+        self.chronicle.finished(unit, admitted, reports, self._rows(admitted), len(self.topology.units))
+
+    def progress(self) -> Progress:
+        return self.chronicle.progress(self.controller, self.hosts.links)
+
+    # -- hosts' messages ------------------------------------------------------------------------------------------
+
+    def _host_said(self, link: HostLink, message: dict[str, Any]) -> None:
+        match message["kind"]:
+            case "register":
+                self.chronicle.host_ready(link)
+            case "applied":
+                self.reports.arrived(message)
+            case "restored":
+                self.post(on.ShardsRestored(link.id, message["version"], message["phases"]))
+            case "restore_failed":
+                self.post(on.RestoreFailed(link.id, message["version"], message["message"], message["corrupt"]))
+            case "forked":
+                self.post(on.SnapshotsForked(link.id, CheckpointId(message["checkpoint"]), UnitName(message["unit"])))
+            case "written":
+                shard = ShardId(OperatorName(message["shard"][0]), message["shard"][1])
+                saved = ShardSnapshot(
+                    shard.operator,
+                    shard.index,
+                    (message["slots"][0], message["slots"][1]),
+                    Epoch(message["epoch"]),
+                    SnapshotFile(**message["file"]),
+                    message["state_bytes"],
+                )
+                self.chronicle.snapshot_written(message["checkpoint"], message)
+                self.post(on.SnapshotWritten(CheckpointId(message["checkpoint"]), shard, saved))
+            case "snapshot_failed":
+                self.post(on.CheckpointFailed(CheckpointId(message["checkpoint"]), message["message"]))
+
+    # -- the controller's thread ----------------------------------------------------------------------------------
+
+    def _loop(self) -> None:
+        renewed = flushed = time.monotonic()
+        begun = time.monotonic()
+        while not self.ended.is_set():
+            try:
+                event = self._events.get(timeout=TICK_S)
+            except queue.Empty:
+                event = on.Ticked()
+            try:
+                self.chronicle.event(event)
+                commands = self.controller.handle(event, now_ms())
+                for command in commands:
+                    self.chronicle.command(command)
+                self._carry_out(commands)
+                now = time.monotonic()
+                if now - renewed > LEASE_RENEWAL_S:
+                    renewed = now
+                    self.lease.renew()
+                if now - flushed > 0.25:
+                    flushed = now
+                    self.chronicle.flush()
+                    for cancelled in list(self._cancelling.values()):
+                        self.workers[cancelled.unit].cancel(cancelled.attempt)
+                if self.controller.phase == "starting" and now - begun > self.settings.start_timeout.seconds:
+                    self._give_up_starting()
+            except PerseidError as error:
+                self._carry_out(self.controller.handle(on.FatalError(str(error)), now_ms()))
+            except Exception as error:
+                message = f"{type(error).__name__}: {error}"
+                self._carry_out(self.controller.handle(on.FatalError(message), now_ms()))
+
+    def _give_up_starting(self) -> None:
+        alive = len(self.controller.hosts)
+        slots = task_slots(self.spark)
+        message = (
+            f"only {alive} of {self._hosts_wanted} hosts started within {self.settings.start_timeout}: every host holds a"
+            f" task slot for good (the cluster has {slots if slots is not None else 'an unknown number'}); use a larger"
+            " master, fewer hosts, or a longer start_timeout"
+        )
+        self._carry_out(self.controller.handle(on.FatalError(message), now_ms()))
+
+    def _carry_out(self, commands: tuple[do.Command, ...]) -> None:
+        ledger: list[Epoch | Committed] = []
+        for command in commands:
+            match command:
+                case do.CommitEpoch(unit, epoch):
+                    times = self._event_times.pop((unit, epoch), {})
+                    ledger.append(Committed(epoch, unit, times))
+                case do.AdmitEpoch(epoch):
+                    ledger.append(epoch)
+                case do.RunEpoch(unit) | do.ReplayShards(unit):
+                    self._cancelling.pop(unit, None)
+                    self.workers[unit].submit(command)
+                case do.CancelUnit(unit, attempt):
+                    self._cancelling[unit] = command
+                    threading.Thread(target=self.workers[unit].cancel, args=(attempt,), daemon=True).start()
+                case do.StartHost():
+                    self.hosts.launch()
+                case do.DropHost(host):
+                    self.hosts.drop(host)
+                case do.RestoreShards():
+                    self._restore(command)
+                case do.TakeSnapshots():
+                    self._take_snapshots(command)
+                case do.ResetStreams(inflight):
+                    self._event_times.clear()
+                    self.streams.reset(inflight)
+                case do.StopApplication(error):
+                    threading.Thread(target=self._end, args=(error,), name="perseid-end", daemon=True).start()
+                case do.RecoveryBegan() | do.RecoveryEnded():
+                    pass
+                case _:
+                    self._slow.put(command)
+        if ledger:
+            self.admission.submit(ledger)
+        if self.controller.stopping and self.controller.admitting:
+            self.admission.abandon()
+
+    def _restore(self, command: do.RestoreShards) -> None:
+        self.reports.forget(route.shard for route, _, _ in command.shards)
+        shards = []
+        for route, snapshot, epoch in command.shards:
+            file = None
+            if isinstance(snapshot, ShardSnapshot):
+                file = {"path": snapshot.file.path, "bytes": snapshot.file.bytes, "digest": snapshot.file.digest}
+            shards.append(
+                {"operator": route.shard.operator, "index": route.shard.index, "snapshot": file, "epoch": epoch}
+            )
+        self.hosts.send(
+            command.host,
+            {"kind": "restore", "version": command.version, "retain_from": command.retain_from, "shards": shards},
+        )
+
+    def _take_snapshots(self, command: do.TakeSnapshots) -> None:
+        shards = [
+            {
+                "operator": r.shard.operator,
+                "index": r.shard.index,
+                "slots": list(r.slots),
+                "path": layout.snapshot(command.checkpoint, r.shard.operator, r.shard.index),
+            }
+            for r in command.shards
+        ]
+        self.hosts.send(
+            command.host,
+            {
+                "kind": "snapshot",
+                "checkpoint": command.checkpoint,
+                "unit": command.unit,
+                "epoch": command.epoch,
+                "synchronous": command.synchronous,
+                "shards": shards,
+            },
+        )
+
+    # -- slow work on storage -------------------------------------------------------------------------------------
+
+    def _storage(self) -> None:
+        while (command := self._slow.get()) is not None:
+            try:
+                self._store(command)
+            except Exception as error:
+                match command:
+                    case do.SaveInflight(checkpoint) | do.CommitCheckpoint(PendingCheckpoint(id=checkpoint)):
+                        self.post(on.CheckpointFailed(checkpoint, str(error)))
+                    case _:
+                        self.chronicle.record("storage_failed", command=type(command).__name__, error=str(error))
+
+    def _store(self, command: do.Command) -> None:
+        match command:
+            case do.SaveInflight(checkpoint, stream, epoch):
+                path = layout.inflight(checkpoint, stream, epoch)
+                self.streams.save_inflight(stream, epoch, path)
+                self.post(on.InflightSaved(checkpoint, stream, epoch, path))
+            case do.CommitCheckpoint(pending, scheme):
+                self._commit_checkpoint(pending, scheme)
+            case do.AbortCheckpoint(checkpoint):
+                self.checkpoints.delete(checkpoint)
+                self.hosts.broadcast({"kind": "forget", "paths": [layout.checkpoint(checkpoint)]})
+            case do.ReleaseStream(stream, epoch):
+                self.streams.release(stream, epoch)
+            case do.Trim(delete, oldest):
+                self._trim(delete, oldest)
+
+    def _commit_checkpoint(self, pending: PendingCheckpoint, scheme: str) -> None:
+        self.lease.check()
+        shards = tuple(s for _, s in sorted(pending.saved.items()) if isinstance(s, ShardSnapshot))
+        manifest = Manifest(
+            id=pending.id,
+            graph=self.graph.name,
+            created_ms=now_ms(),
+            units=dict(pending.cuts),
+            shards=shards,
+            inflight=tuple(InflightEpoch(s, e, p) for (s, e), p in sorted(pending.inflight.items())),
+            event_times_ms=dict(self.ledger.event_times_ms(min(pending.cuts.values()))),
+            scheme=scheme,
+        )
+        self.checkpoints.commit(manifest)
+        size = sum(s.file.bytes for s in shards)
+        self.chronicle.checkpoint_committed(pending.id, min(pending.cuts.values()), size)
+        self.post(on.CheckpointCommitted(pending.id))
+
+    def _trim(self, delete: tuple[CheckpointId, ...], oldest: CompletedCheckpoint) -> None:
+        for checkpoint in delete:
+            self.checkpoints.delete(checkpoint)
+        if delete:
+            self.hosts.broadcast({"kind": "forget", "paths": [layout.checkpoint(c) for c in delete]})
+        for source in self.graph.sources:
+            first = self.ledger.admitted(Epoch(oldest.cuts[UnitName(source.unit)] + 1))
+            if first is not None:
+                source.source.trim(first.slices[SourceName(source.name)][0])
+        for stream in self.topology.streams:
+            if stream.durable:
+                self.streams.trim(stream.name, min(oldest.cuts[s.consumer] for s in self.topology.streams if s.name == stream.name))
+        with self.ledger_lock:
+            self.ledger.trim(min(oldest.cuts.values()))
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def _end(self, error: str | None) -> None:
+        for name, worker in self.workers.items():
+            state = self.controller.pipeline.units[name]
+            if not state.idle:
+                worker.cancel(state.attempt)
+            worker.stop()
+        self.admission.stop()
+        self._slow.put(None)
+        self._threads[1].join(30.0)
+        self.hosts.stop()
+        for worker in self.workers.values():
+            worker.join(10.0)
+        self.chronicle.record("app_stopped", reason=error or "finished")
+        with contextlib.suppress(Exception):
+            self._undo.close()
+        self.error = error
+        self.ended.set()
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+

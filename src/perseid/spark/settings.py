@@ -1,0 +1,71 @@
+"""The settings of one run, checked before anything starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from perseid.checkpoint.schemes import Scheme, parallel
+from perseid.duration import Duration, every
+from perseid.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What ``App.run`` and ``App.start`` take by keyword."""
+
+    checkpoint: Scheme = field(default_factory=parallel)
+    hosts: int | None = None  # None: as many as the shards and the task slots allow
+    spares: int | None = None  # None: one, if there is a slot for it
+    trigger: Duration | None = None  # None: the next epoch begins when the last has ended
+    max_rows_per_epoch: int | None = 1_000_000
+    available_now: bool = False
+    heartbeat: Duration = field(default_factory=lambda: every(milliseconds=100))
+    queue: int = 2
+    keep: int = 3
+    operator_retries: int = 2
+    dead_letters: bool = False
+    start_timeout: Duration = field(default_factory=lambda: every(seconds=60))
+    lease_timeout: Duration = field(default_factory=lambda: every(seconds=10))
+
+    @classmethod
+    def of(cls, **given: Any) -> Settings:
+        """Check every setting; say all that is wrong at once."""
+        known = {f.name for f in fields(cls)}
+        wrong = [f"{name}: no such setting; there are {', '.join(sorted(known))}" for name in given.keys() - known]
+        settings = cls(**{k: v for k, v in given.items() if k in known})
+        for name, least in (("hosts", 1), ("spares", 0), ("max_rows_per_epoch", 1), ("queue", 1), ("keep", 1), ("operator_retries", 0)):
+            value = getattr(settings, name)
+            optional = name in ("hosts", "spares", "max_rows_per_epoch")
+            if value is None and optional:
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                wrong.append(f"{name}: expected a whole number of at least {least}, got {value!r}")
+        for name in ("trigger", "heartbeat", "start_timeout", "lease_timeout"):
+            value = getattr(settings, name)
+            if not (isinstance(value, Duration) or (value is None and name == "trigger")):
+                wrong.append(f"{name}: expected a length of time such as every(seconds=1), got {value!r}")
+        scheme: object = settings.checkpoint
+        if not isinstance(scheme, Scheme):
+            wrong.append(
+                f"checkpoint: expected a scheme such as perseid.parallel(every(seconds=10)), got {scheme!r}"
+            )
+        if wrong:
+            raise SettingsError("; ".join(wrong))
+        return settings
+
+
+def hosts_and_spares(settings: Settings, shards: int, slots: int | None) -> tuple[int, int]:
+    """How many hosts and spares this cluster can carry beside one slot for epochs. Raises if it is too small."""
+    if slots is None:
+        return settings.hosts or 1, settings.spares or 0
+    hosts = settings.hosts or max(1, min(shards, slots // 2))
+    spares = settings.spares if settings.spares is not None else int(slots >= hosts + 1 + max(1, min(2, shards)))
+    needed = hosts + spares + 1
+    if needed > slots:
+        raise SettingsError(
+            f"too few task slots: {hosts} hosts and {spares} spares hold a slot each for good, and epochs need at least one"
+            f" more: {needed}, the cluster has {slots}; use a master with {needed - slots} more (for instance"
+            f" local[{needed}]), or fewer hosts or spares"
+        )
+    return hosts, spares

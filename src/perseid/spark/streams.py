@@ -1,0 +1,148 @@
+"""Streams between units: epochs handed on from one unit's job to another's (design §2).
+
+transient  a persisted DataFrame, dropped when every consumer is past it
+retained   a persisted DataFrame (memory, spilled to disk by Spark), kept until the consumers' checkpoint covers it
+durable    written under the root before the consumer sees it: a connector's pending window (B1)
+
+A transient or retained epoch whose blocks were lost with an executor is computed again; the hosts give the answers they kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from perseid.errors import ApplicationFailed
+from perseid.sources.ordered_scan import FileSlice, ordered_scan
+from perseid.storage import layout
+from perseid.storage.store import Store
+from perseid.vocabulary import Epoch, Preservation, StreamName
+
+_DIGEST = "_perseid_digest"
+
+
+class Streams:
+    """What lies between units now."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        store: Store,
+        kinds: Mapping[str, Preservation],
+        schemas: Mapping[str, StructType],
+        rebuild: Callable[[str, Epoch], DataFrame],
+    ) -> None:
+        self._spark, self._store, self._kinds, self._schemas, self._rebuild = spark, store, kinds, schemas, rebuild
+        self._epochs: dict[tuple[str, Epoch], DataFrame] = {}
+        self._saved: dict[tuple[str, Epoch], str] = {}  # in-flight epochs of the checkpoint that was restored
+        self._lock = threading.Lock()
+
+    def put(self, stream: str, epoch: Epoch, digest: str, df: DataFrame) -> None:
+        """A unit has computed an epoch of one of its streams: run it, and keep the result for the consumers."""
+        if self._kinds[stream] == "durable":
+            path = layout.preserved(StreamName(stream), epoch)
+            if self._digest(path) == digest:
+                df.write.format("noop").mode("overwrite").save()
+            else:
+                self.save(df, path, digest)
+            return
+        kept = df.persist(StorageLevel.MEMORY_AND_DISK)
+        kept.write.format("noop").mode("overwrite").save()
+        with self._lock:
+            old, self._epochs[(stream, epoch)] = self._epochs.get((stream, epoch)), kept
+        if old is not None:
+            old.unpersist()
+
+    def read(self, stream: str, epoch: Epoch) -> DataFrame:
+        """An epoch for a consumer."""
+        if self._kinds[stream] == "durable":
+            return self.load(stream, layout.preserved(StreamName(stream), epoch))
+        with self._lock:
+            kept, saved = self._epochs.get((stream, epoch)), self._saved.get((stream, epoch))
+        if kept is not None:
+            return kept
+        if saved is not None:
+            return self.load(stream, saved)
+        raise ApplicationFailed(f"stream {stream!r}: epoch {epoch} is no longer kept")
+
+    def refresh(self, stream: str, epoch: Epoch) -> None:
+        """The kept DataFrame may know hosts that are gone: compute it again from the answers hosts keep, when it is read."""
+        with self._lock:
+            old = self._epochs.get((stream, epoch))
+        if old is None:
+            return
+        fresh = self._rebuild(stream, epoch).persist(StorageLevel.MEMORY_AND_DISK)
+        with self._lock:
+            self._epochs[(stream, epoch)] = fresh
+        old.unpersist()
+
+    def _digest(self, path: str) -> str | None:
+        """Of the epoch saved there: what a fenced driver may have left behind is not taken for ours."""
+        try:
+            return self._store.read(f"{path}/{_DIGEST}").decode()
+        except FileNotFoundError:
+            return None
+
+    def save(self, df: DataFrame, path: str, digest: str) -> None:
+        """Make the rows of an epoch durable under the root, all or nothing, in order."""
+        staging = f"{path}.staging"
+        self._store.delete(staging)
+        df.write.mode("overwrite").option("compression", "lz4").parquet(self._store.uri(staging))
+        self._store.write(f"{staging}/{_DIGEST}", [digest.encode()])
+        self._store.sync(staging)
+        self._store.delete(path)
+        self._store.rename(staging, path)
+
+    def load(self, stream: str, path: str) -> DataFrame:
+        """Rows saved before, in order."""
+        schema = self._schemas[stream]
+        names = [name for name in self._store.list(path) if name.endswith(".parquet")]
+        files = [
+            FileSlice(_plain(self._store, f"{path}/{name}"), self._store.size(f"{path}/{name}")) for name in names
+        ]
+        reader = self._spark.read.schema(schema)
+        return ordered_scan(self._spark, files, lambda paths: reader.parquet(*paths), schema, parquet=True)
+
+    def save_inflight(self, stream: str, epoch: Epoch, path: str) -> None:
+        """Save a kept epoch as part of a checkpoint (M4)."""
+        self.save(self.read(stream, epoch), path, "")
+
+    def release(self, stream: str, epoch: Epoch) -> None:
+        """Epochs up to here are needed no more."""
+        with self._lock:
+            gone = [key for key in self._epochs if key[0] == stream and key[1] <= epoch]
+            frames = [self._epochs.pop(key) for key in gone]
+            for key in [key for key in self._saved if key[0] == stream and key[1] <= epoch]:
+                del self._saved[key]
+        for df in frames:
+            with contextlib.suppress(Exception):
+                df.unpersist()
+
+    def trim(self, stream: str, epoch: Epoch) -> None:
+        """A durable stream's epochs up to here are covered by the oldest checkpoint kept."""
+        folder = layout.preserved_stream(StreamName(stream))
+        for name in self._store.list(folder):
+            number = name.removeprefix("epoch=").split(".")[0]
+            if number.isdigit() and int(number) <= epoch:
+                self._store.delete(f"{folder}/{name}")
+
+    def reset(self, inflight: Mapping[tuple[StreamName, Epoch], str]) -> None:
+        """Go on from a checkpoint: forget all, but for what it saved."""
+        with self._lock:
+            frames = list(self._epochs.values())
+            self._epochs.clear()
+            self._saved = {(str(stream), epoch): path for (stream, epoch), path in inflight.items()}
+        for df in frames:
+            with contextlib.suppress(Exception):
+                df.unpersist()
+
+
+def _plain(store: Store, path: str) -> str:
+    """The address of a file without quoting."""
+    return f"file://{Path(store.local) / path}" if store.local is not None else store.uri(path)

@@ -1,0 +1,201 @@
+"""One unit's thread: runs its epochs and replays as Spark jobs, one at a time, and tells the controller how they ended."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+
+from perseid.engine import commands as do
+from perseid.engine import events as on
+from perseid.errors import Fenced, StorageFailed
+from perseid.graph.graph import Graph, Unit
+from perseid.graph.nodes import SinkNode, StatefulNode
+from perseid.graph.topology import UnitShape
+from perseid.spark.channel import Address
+from perseid.spark.exchange import failure_in
+from perseid.spark.frames import Frames
+from perseid.spark.jobs import cancel, tagged
+from perseid.spark.reports import Report, Reports
+from perseid.spark.streams import Streams
+from perseid.storage.lease import Lease
+from perseid.storage.ledger import Ledger
+from perseid.storage.records import Admitted
+from perseid.vocabulary import Attempt, Epoch, HostId, OperatorName, ShardId, UnitName
+
+REPLAY_EPOCHS = 16
+REPLAY_ROWS = 2_000_000
+_KINDS: Mapping[str, on.FailureKind] = {
+    "host": "host",
+    "raised": "operator",
+    "poisoned": "poisoned",
+    "gap": "poisoned",
+    "released": "released",
+}
+
+
+class Cancelled(Exception):
+    """The controller took the job back."""
+
+
+class UnitWorker:
+    """Carries out RunEpoch and ReplayShards of one unit."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        graph: Graph,
+        unit: Unit,
+        shape: UnitShape,
+        frames: Frames,
+        streams: Streams,
+        ledger: Ledger,
+        lease: Lease,
+        reports: Reports,
+        addresses: Callable[[], dict[HostId, Address]],
+        post: Callable[[on.Event], None],
+        finished: Callable[[UnitName, Admitted, dict[ShardId, Report]], None],
+    ) -> None:
+        self._spark, self._graph, self._unit, self._shape = spark, graph, unit, shape
+        self._frames, self._streams, self._ledger, self._lease = frames, streams, ledger, lease
+        self._reports, self._addresses, self._post, self._finished = reports, addresses, post, finished
+        self._name = UnitName(unit.name)
+        self._commands: queue.SimpleQueue[do.RunEpoch | do.ReplayShards | None] = queue.SimpleQueue()
+        self._cancelled: set[Attempt] = set()
+        self._tag = f"perseid-unit-{id(self)}"
+        self._thread = threading.Thread(target=self._work, name=f"perseid-unit-{unit.name}", daemon=True)
+        self._thread.start()
+
+    def submit(self, command: do.RunEpoch | do.ReplayShards) -> None:
+        self._commands.put(command)
+
+    def cancel(self, attempt: Attempt) -> None:
+        """Take a job back, whether it has begun or not; may be called again until the job has ended."""
+        self._cancelled.add(attempt)
+        cancel(self._spark, self._job(attempt))
+
+    def stop(self) -> None:
+        self._commands.put(None)
+
+    def join(self, timeout_s: float) -> None:
+        self._thread.join(timeout_s)
+
+    def _job(self, attempt: Attempt) -> str:
+        return f"{self._tag}-{attempt}"
+
+    def _work(self) -> None:
+        while (command := self._commands.get()) is not None:
+            try:
+                self._check(command.attempt)
+                with tagged(self._spark, self._job(command.attempt)):
+                    event = self._replay(command) if isinstance(command, do.ReplayShards) else self._run(command)
+            except BaseException as error:
+                event = self._failure(command, error)
+            self._cancelled.discard(command.attempt)
+            self._post(event)
+
+    def _check(self, attempt: Attempt) -> None:
+        if attempt in self._cancelled:
+            raise Cancelled
+
+    # -- epochs ---------------------------------------------------------------------------------------------------
+
+    def _run(self, command: do.RunEpoch) -> on.Event:
+        admitted = self._admitted(command.epoch)
+        if command.again:
+            for stream in self._unit.inputs:
+                self._streams.refresh(stream, command.epoch)
+        frames = self._frames.epoch(
+            admitted,
+            command.routing,
+            self._addresses(),
+            release=self._released(command.release, command.release_covered),
+            set_aside=command.set_aside,
+        )
+        try:
+            for stream in self._unit.outputs:
+                self._check(command.attempt)
+                self._streams.put(stream, command.epoch, admitted.digest, frames.node(stream))
+            for node in self._unit.nodes:
+                if isinstance(node, SinkNode):
+                    self._check(command.attempt)
+                    self._write(node, admitted, frames.node(node.inputs[0]))
+        finally:
+            frames.forget()
+        reports = self._reports.of_epoch(self._shape.shards, command.epoch)
+        self._finished(self._name, admitted, reports)
+        return on.UnitFinished(self._name, command.epoch, command.attempt)
+
+    def _write(self, node: SinkNode, admitted: Admitted, df: DataFrame) -> None:
+        self._lease.check()
+        if not node.sink.holds(admitted.epoch, admitted.digest):
+            node.sink.write(admitted.epoch, admitted.digest, df)
+        elif any(isinstance(n, StatefulNode) for n in self._unit.nodes):
+            df.write.format("noop").mode("overwrite").save()  # state must see it, the sink has it
+
+    def _released(self, consumed: Epoch, covered: Epoch) -> dict[OperatorName, Epoch]:
+        retaining = self._shape.retaining
+        return {o: min(consumed, covered) if o in retaining else consumed for o in self._shape.operators}
+
+    def _admitted(self, epoch: Epoch) -> Admitted:
+        admitted = self._ledger.admitted(epoch)
+        assert admitted is not None, f"epoch {epoch} is not in the ledger"
+        return admitted
+
+    # -- replays --------------------------------------------------------------------------------------------------
+
+    def _replay(self, command: do.ReplayShards) -> on.Event:
+        group: list[Admitted] = []
+        rows = 0
+        for number in range(command.first, command.last + 1):
+            admitted = self._admitted(Epoch(number))
+            more = self._rows(admitted)
+            if group and (len(group) == REPLAY_EPOCHS or rows + more > REPLAY_ROWS):
+                self._feed(command, group)
+                group, rows = [], 0
+            group.append(admitted)
+            rows += more
+        self._feed(command, group)
+        self._reports.of_epoch(command.shards, command.last)
+        return on.ReplayFinished(self._name, command.attempt)
+
+    def _rows(self, admitted: Admitted) -> int:
+        known = [n.source.rows(*admitted.slices[n.name]) for n in self._graph.sources if n.unit == self._unit.name]  # type: ignore[index]
+        return sum(count or 0 for count in known)
+
+    def _feed(self, command: do.ReplayShards, group: list[Admitted]) -> None:
+        self._check(command.attempt)
+        frames = self._frames.replay(
+            group,
+            frozenset(command.shards),
+            command.routing,
+            self._addresses(),
+            release=self._released(command.release, Epoch(0)),
+        )
+        for df in frames:
+            self._check(command.attempt)
+            df.write.format("noop").mode("overwrite").save()
+
+    # -- failures -------------------------------------------------------------------------------------------------
+
+    def _failure(self, command: do.RunEpoch | do.ReplayShards, error: BaseException) -> on.UnitFailed:
+        epoch = command.epoch if isinstance(command, do.RunEpoch) else command.last
+        text = str(error)
+        found = failure_in(text)
+        if found is not None:
+            shard = ShardId(OperatorName(found["operator"]), found["shard"])
+            kind = _KINDS.get(found["kind"], "other")
+            return on.UnitFailed(
+                self._name,
+                epoch,
+                command.attempt,
+                kind,
+                found["message"],
+                hosts=(HostId(found["host"]),) if kind == "host" else (),
+                shards=(shard,) if kind in ("operator", "poisoned") else (),
+            )
+        kind = "storage" if isinstance(error, StorageFailed) else "fenced" if isinstance(error, Fenced) else "other"
+        message = f"unit {self._name!r}, epoch {epoch}: {type(error).__name__}: {text.strip()[:2000]}"
+        return on.UnitFailed(self._name, epoch, command.attempt, kind, message)

@@ -1,0 +1,79 @@
+"""Key → slot, the same in Python as in Spark's ``pmod(xxhash64(key columns), 256)`` (S1, routing state).
+
+Spark's ``xxhash64`` starts from the seed 42 and hashes column after column, each with the hash so far as its seed; a
+null leaves it as it is. Integers are hashed as 8 bytes if the column is a long, else as 4, so the column's
+type matters: pass ``types`` (Arrow's names) when key columns are not longs and doubles.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+import xxhash
+
+from perseid.errors import GraphError
+from perseid.vocabulary import SLOTS, Slot
+
+_SEED: Final = 42
+_INT: Final = struct.Struct("<i")
+_LONG: Final = struct.Struct("<q")
+_FLOAT: Final = struct.Struct("<f")
+_DOUBLE: Final = struct.Struct("<d")
+_NAN_FLOAT: Final = struct.pack("<I", 0x7FC00000)
+_NAN_DOUBLE: Final = struct.pack("<Q", 0x7FF8000000000000)
+_SMALL_INTS: Final = frozenset({"int8", "int16", "int32"})
+_EPOCH_DAY: Final = datetime.date(1970, 1, 1).toordinal()
+_EPOCH: Final = datetime.datetime(1970, 1, 1)
+_EPOCH_UTC: Final = _EPOCH.replace(tzinfo=datetime.UTC)
+_MICROSECOND: Final = datetime.timedelta(microseconds=1)
+
+
+def slot_of(*key: object, types: Sequence[str] | None = None) -> Slot:
+    """The slot of a key, given as its column values.
+
+    >>> slot_of("streams") == slot_of("streams", types=["string"])
+    True
+
+    ``types`` are the Arrow types of the key columns by name (``"int32"``, ``"float"``, …); without them an ``int`` is
+    a long and a ``float`` is a double.
+    """
+    hashed = _SEED
+    if types is None:
+        for value in key:
+            if value is not None:
+                hashed = xxhash.xxh64_intdigest(_bytes_of(value, ""), hashed)
+    else:
+        for value, kind in zip(key, types, strict=True):
+            if value is not None:
+                hashed = xxhash.xxh64_intdigest(_bytes_of(value, kind), hashed)
+    return Slot(hashed % SLOTS)  # SLOTS divides 2**64: the same as pmod of the signed hash
+
+
+def _bytes_of(value: object, kind: str) -> bytes:
+    """What Spark feeds to the hash for one value."""
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bool):
+        return _INT.pack(value)
+    if isinstance(value, int):
+        return _INT.pack(value) if kind in _SMALL_INTS else _LONG.pack(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, float):
+        if math.isnan(value):
+            return _NAN_FLOAT if kind == "float" else _NAN_DOUBLE
+        positive = value + 0.0  # -0.0 becomes 0.0
+        return _FLOAT.pack(positive) if kind == "float" else _DOUBLE.pack(positive)
+    if isinstance(value, datetime.datetime):
+        since = value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)
+        return _LONG.pack(since // _MICROSECOND)
+    if isinstance(value, datetime.date):
+        return _INT.pack(value.toordinal() - _EPOCH_DAY)
+    raise GraphError(
+        f"key {value!r:.80} of type {type(value).__name__}: a key column must be a boolean, integer, float, string,"
+        " binary, date or timestamp; cast it in a transform before the operator"
+    )

@@ -1,0 +1,122 @@
+"""How bytes come to stay on a local disk: operating system calls only, so that a forked child may use it.
+
+Invariant: a function that says durable returns only after fsync, of the file and of the folder that names it; one that
+raises leaves no temporary file. Spec: L4.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from perseid.storage.store import TEMPORARY, reported, token
+
+_BATCH_BYTES = 1 << 20
+_BATCH_PIECES = 512  # below IOV_MAX (1024)
+
+sync_data = getattr(os, "fdatasync", os.fsync)
+"""Make the bytes and length of an open file durable."""
+
+
+def write_file(target: Path, chunks: Iterable[bytes | memoryview], *, durable: bool = True) -> int:
+    """Temporary file, fsync, atomic rename, fsync of the folder. Chunks are let go as soon as they are written."""
+    with reported("write", str(target)):
+        temporary, size = write_temporary(target, chunks, durable=durable)
+        try:
+            temporary.rename(target)
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+        if durable:
+            sync_folder(target.parent)
+    return size
+
+
+def make_folder(folder: Path) -> None:
+    """Like ``mkdir -p``, durable."""
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        if not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
+        return
+    except FileNotFoundError:
+        if folder.parent == folder:
+            raise
+        make_folder(folder.parent)
+        with suppress(FileExistsError):
+            folder.mkdir()
+    sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a filesystem on which folders cannot be synced
+            raise
+    finally:
+        os.close(fd)
+
+
+def write_temporary(target: Path, chunks: Iterable[bytes | memoryview], *, durable: bool = True) -> tuple[Path, int]:
+    """A new file beside the target, under a name that no reader sees; and its length."""
+    temporary = target.with_name(f"{TEMPORARY}{target.name}-{token()}")
+    try:
+        return temporary, write_new(temporary, chunks, durable=durable)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def write_new(path: Path, chunks: Iterable[bytes | memoryview], *, durable: bool = True) -> int:
+    """A file that must not exist yet; its length. Large writes, no copies."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        fd = os.open(path, flags, 0o644)
+    except FileNotFoundError:
+        make_folder(path.parent)
+        fd = os.open(path, flags, 0o644)
+    try:
+        size = held = 0
+        batch: list[memoryview] = []
+        for chunk in chunks:
+            piece = memoryview(chunk).cast("B")
+            batch.append(piece)
+            held += piece.nbytes
+            if held >= _BATCH_BYTES or len(batch) >= _BATCH_PIECES:
+                write_all(fd, batch)
+                size, held, batch = size + held, 0, []
+        write_all(fd, batch)
+        if durable:
+            os.fsync(fd)
+        return size + held
+    finally:
+        os.close(fd)
+
+
+def write_all(fd: int, pieces: list[memoryview]) -> None:
+    """Write all pieces; the operating system may take less than it is given at a time."""
+    pieces = [piece for piece in pieces if piece.nbytes]
+    while pieces:
+        taken = os.writev(fd, pieces)
+        while pieces and taken >= pieces[0].nbytes:
+            taken -= pieces.pop(0).nbytes
+        if pieces and taken:
+            pieces[0] = pieces[0][taken:]
+
+
+def sync_file(path: Path) -> None:
+    """Make a file durable that somebody else wrote."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

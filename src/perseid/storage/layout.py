@@ -1,0 +1,96 @@
+"""Where things lie under a checkpoint root. Every path of the root is made here and nowhere else.
+
+Invariant: different names give different paths, and no name leaves its folder: characters that mean something to a
+filesystem are percent-encoded. Spec: L4, M1.
+
+    app.json                                     the fingerprint of the graph the root belongs to
+    lease/<generation>.json                      who runs the application, one file for every start
+    ledger/<generation>.jsonl                    what was admitted and committed
+    journal/<generation>.jsonl                   what happened
+    sources/<name>/…                             private to the source
+    preserved/<stream>/epoch=<n>/                streams kept by value
+    checkpoints/<id>/<operator>-<shard>.snapshot
+    checkpoints/<id>/inflight/<stream>/epoch=<n>/
+    checkpoints/<id>/manifest.json               makes the checkpoint one
+    dead-letters/<operator>/…
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from perseid.vocabulary import CheckpointId, Epoch, Generation, OperatorName, SourceName, StreamName
+
+APP = "app.json"
+LEASES = "lease"
+LEDGERS = "ledger"
+JOURNALS = "journal"
+SOURCES = "sources"
+PRESERVED = "preserved"
+CHECKPOINTS = "checkpoints"
+DEAD_LETTERS = "dead-letters"
+
+
+def lease(generation: Generation) -> str:
+    return f"{LEASES}/{generation:08d}.json"
+
+
+def ledger(generation: Generation) -> str:
+    return f"{LEDGERS}/{generation:08d}.jsonl"
+
+
+def journal(generation: Generation) -> str:
+    return f"{JOURNALS}/{generation:08d}.jsonl"
+
+
+def source(name: SourceName) -> str:
+    return f"{SOURCES}/{encoded(name)}"
+
+
+def preserved_stream(stream: StreamName) -> str:
+    return f"{PRESERVED}/{encoded(stream)}"
+
+
+def preserved(stream: StreamName, epoch: Epoch) -> str:
+    return f"{preserved_stream(stream)}/epoch={epoch}"
+
+
+def checkpoint(id: CheckpointId) -> str:
+    return f"{CHECKPOINTS}/{id:08d}"
+
+
+def snapshot(id: CheckpointId, operator: OperatorName, shard: int) -> str:
+    return f"{checkpoint(id)}/{encoded(operator)}-{shard}.snapshot"
+
+
+def inflight(id: CheckpointId, stream: StreamName, epoch: Epoch) -> str:
+    return f"{checkpoint(id)}/inflight/{encoded(stream)}/epoch={epoch}"
+
+
+def manifest(id: CheckpointId) -> str:
+    return f"{checkpoint(id)}/manifest.json"
+
+
+def dead_letters(operator: OperatorName) -> str:
+    return f"{DEAD_LETTERS}/{encoded(operator)}"
+
+
+def encoded(name: str) -> str:
+    """A name as one path component that neither a filesystem nor Spark takes for something special."""
+    safe = quote(name, safe=" ")
+    return f"%{ord(safe[0]):02X}{safe[1:]}" if safe[:1] in (".", "_") else safe
+
+
+def generation_of(name: str) -> Generation | None:
+    """The generation in the name of a lease, ledger or journal file; None for other files."""
+    number = name.partition(".")[0]
+    return Generation(int(number)) if _is_number(number) else None
+
+
+def checkpoint_of(name: str) -> CheckpointId | None:
+    """The id in the name of a checkpoint's folder; None for others."""
+    return CheckpointId(int(name)) if _is_number(name) else None
+
+
+def _is_number(text: str) -> bool:
+    return len(text) >= 8 and text.isascii() and text.isdigit()

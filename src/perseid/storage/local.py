@@ -1,0 +1,184 @@
+"""A checkpoint root in a local folder: operating system calls only, so that a forked child may use it.
+
+Invariant: a file comes to its name by rename or link after its bytes are on the disk, and the folder is synced after
+that. No lock, thread, log or third-party library is touched here. Spec: L4.
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import os
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from perseid.storage.durable import (
+    make_folder,
+    sync_data,
+    sync_file,
+    sync_folder,
+    write_all,
+    write_file,
+    write_new,
+    write_temporary,
+)
+from perseid.storage.store import TEMPORARY, Readable, Store, relative, reported, token
+
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+
+
+class LocalStore(Store):
+    """Files below a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.local = folder
+        self.root = f"file://{folder}"
+
+    def probe(self) -> None:
+        with reported("write to", str(self.folder)):
+            make_folder(self.folder)
+            write_temporary(self.folder / "probe", [b"probe"])[0].unlink()
+
+    def write(self, path: str, chunks: Iterable[bytes | memoryview]) -> int:
+        return write_file(self._at(path), chunks)
+
+    def create(self, path: str, data: bytes) -> bool:
+        target = self._at(path)
+        with reported("create", str(target)):
+            if target.exists():
+                return False
+            temporary, _ = write_temporary(target, [data])
+            try:
+                os.link(temporary, target)
+            except FileExistsError:
+                if temporary.stat().st_nlink < 2:  # over NFS, a link that was made may be reported as refused
+                    return False
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                # Without hard links a crash may leave the file torn; whatever is made by ``create`` has a seal.
+                try:
+                    write_new(target, [data])
+                except FileExistsError:
+                    return False
+            finally:
+                temporary.unlink(missing_ok=True)
+            sync_folder(target.parent)
+        return True
+
+    def append(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        target = self._at(path)
+        with reported("append to", str(target)):
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+            new = False
+            try:
+                fd = os.open(target, flags)
+            except FileNotFoundError:
+                make_folder(target.parent)
+                fd = os.open(target, flags | os.O_CREAT, 0o644)
+                new = True
+            try:
+                before = os.fstat(fd).st_size
+                try:
+                    write_all(fd, [memoryview(data)])
+                    if durable:
+                        sync_data(fd)
+                except OSError:
+                    with suppress(OSError):  # the reader drops a torn end anyway
+                        os.ftruncate(fd, before)
+                    raise
+            finally:
+                os.close(fd)
+            if new and durable:
+                sync_folder(target.parent)
+
+    def read(self, path: str) -> bytes:
+        target = self._at(path)
+        with reported("read", str(target), missing=True):
+            return target.read_bytes()
+
+    def open(self, path: str) -> Readable:
+        target = self._at(path)
+        with reported("read", str(target), missing=True):
+            return target.open("rb", buffering=0)
+
+    def list(self, path: str) -> builtins.list[str]:
+        target = self._at(path)
+        with reported("list", str(target)):
+            try:
+                with os.scandir(target) as entries:
+                    names = [entry.name for entry in entries]
+            except FileNotFoundError:
+                return []
+        return sorted(name for name in names if not name.startswith(TEMPORARY))
+
+    def exists(self, path: str) -> bool:
+        target = self._at(path)
+        with reported("look for", str(target)):
+            try:
+                target.stat()
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+        return True
+
+    def size(self, path: str) -> int:
+        target = self._at(path)
+        with reported("look at", str(target), missing=True):
+            return target.stat().st_size
+
+    def delete(self, path: str) -> None:
+        target = self._at(path)
+        with reported("delete", str(target)), suppress(FileNotFoundError):
+            if target.is_dir() and not target.is_symlink():
+                doomed = target.with_name(f"{TEMPORARY}deleted-{token()}")
+                target.rename(doomed)  # gone at once for every reader
+                sync_folder(target.parent)
+                shutil.rmtree(doomed)
+            else:
+                target.unlink()
+                sync_folder(target.parent)
+
+    def rename(self, old: str, new: str) -> None:
+        source, target = self._at(old), self._at(new)
+        with reported(f"rename {source} to", str(target), missing=True):
+            if target.parent != source.parent:
+                make_folder(target.parent)
+            source.rename(target)
+            sync_folder(target.parent)
+            if source.parent != target.parent:
+                sync_folder(source.parent)
+
+    def sync(self, path: str) -> None:
+        top = self._at(path)
+        with reported("sync", str(top), missing=True):
+            if top.is_file():
+                sync_file(top)
+                return sync_folder(top.parent)
+            for folder, _, names in os.walk(top, onerror=_raise):
+                for name in names:
+                    sync_file(Path(folder, name))
+                sync_folder(Path(folder))
+            sync_folder(top.parent)
+
+    def sweep(self, path: str) -> None:
+        folder = self._at(path)
+        with reported("sweep", str(folder)):
+            if not folder.is_dir():
+                return
+            for left in folder.glob(f"{TEMPORARY}*"):
+                with suppress(FileNotFoundError):
+                    if left.is_dir():
+                        shutil.rmtree(left)
+                    else:
+                        left.unlink()
+
+    def _at(self, path: str) -> Path:
+        return self.folder / relative(path)
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise error

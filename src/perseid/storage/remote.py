@@ -1,0 +1,233 @@
+"""A checkpoint root on storage that is not a local folder: object stores, HDFS, anything pyarrow.fs or fsspec reaches.
+
+Invariant: a file comes to its name by a move of a complete temporary file. What such storage cannot do is made up
+for: appending writes numbered part files that reading joins, and ``create`` lets only that contender through whose
+claim is the only one, which is safe wherever a listing shows all earlier writes. Spec: L4, M1.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from perseid.errors import RootError
+from perseid.storage.store import TEMPORARY, Readable, Store, relative, reported, token
+
+_PARTS = ".parts"
+_CLAIM_ATTEMPTS = 6
+
+
+class RemoteStore(Store):
+    """Files below a folder of a ``pyarrow.fs.FileSystem``."""
+
+    def __init__(self, filesystem: Any, folder: str, root: str) -> None:
+        self.filesystem = filesystem
+        self.folder = folder.rstrip("/")
+        self.root = root.rstrip("/")
+        self.local = None
+        self._writer = token()
+        self._next_part: dict[str, int] = {}
+
+    @classmethod
+    def from_uri(cls, root: str) -> RemoteStore:
+        """Any URI that pyarrow knows, else any that fsspec knows, if that is installed."""
+        spoken = "s3:" + root.partition(":")[2] if root.startswith(("s3a:", "s3n:")) else root
+        try:
+            filesystem, folder = pafs.FileSystem.from_uri(spoken)
+        except (pa.ArrowException, OSError, ValueError) as refused:
+            try:
+                import fsspec  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+                inner, folder = fsspec.core.url_to_fs(root)
+            except ImportError as missing:
+                raise RootError(
+                    f"checkpoint root {root!r}: pyarrow says: {refused}. Write a path or another URI, or install "
+                    f"fsspec and its driver for this scheme ({missing})"
+                ) from refused
+            except (ValueError, OSError) as error:
+                raise RootError(f"checkpoint root {root!r}: pyarrow says: {refused}; fsspec says: {error}") from error
+            filesystem = pafs.PyFileSystem(pafs.FSSpecHandler(inner))
+        return cls(filesystem, folder, root.partition("?")[0])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RemoteStore, (self.filesystem, self.folder, self.root)  # the copy is a writer of its own
+
+    def probe(self) -> None:
+        with self._reported("write to", ""):
+            self.filesystem.create_dir(self.folder, recursive=True)
+            self.filesystem.delete_file(self._temporary("probe", [b"probe"])[0])
+
+    def write(self, path: str, chunks: Iterable[bytes | memoryview]) -> int:
+        # A crash between the move and the deletion leaves parts of the old file behind the new one: what is both
+        # appended to and rewritten (the ledger) numbers its lines, so that a reader can tell.
+        with self._reported("write", path):
+            temporary, size = self._temporary(path, chunks)
+            self.filesystem.move(temporary, self._at(path))
+            self._next_part.pop(path, None)
+            if self._type(path + _PARTS) == pafs.FileType.Directory:
+                self.filesystem.delete_dir(self._at(path + _PARTS))
+        return size
+
+    def create(self, path: str, data: bytes) -> bool:
+        folder, _, name = path.rpartition("/")
+        claims = f"{folder}/{TEMPORARY}claims-{name}".lstrip("/")
+        with self._reported("create", path):
+            for attempt in range(_CLAIM_ATTEMPTS):
+                if self.exists(path):
+                    return False
+                mine = token()
+                self._put(f"{claims}/{mine}", [b""])
+                try:
+                    # Who sees no other claim was before all who will come: they see this one.
+                    if self._names(claims) == [mine]:
+                        if self.exists(path):
+                            return False
+                        temporary, _ = self._temporary(path, [data])
+                        self.filesystem.move(temporary, self._at(path))
+                        return True
+                finally:
+                    self.filesystem.delete_file(self._at(f"{claims}/{mine}"))
+                time.sleep(0.02 * 2**attempt * (0.5 + os.urandom(1)[0] / 256))
+            return False  # somebody is about to, or died over it
+
+    def append(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        with self._reported("append to", path):
+            number = self._next_part.get(path)
+            if number is None:
+                number = max((int(name.partition("-")[0]) for name in self._names(path + _PARTS)), default=0) + 1
+            self._next_part[path] = number + 1
+            part = f"{path}{_PARTS}/{number:08d}-{self._writer}"
+            temporary, _ = self._temporary(part, [data])
+            self.filesystem.move(temporary, self._at(part))
+
+    def read(self, path: str) -> bytes:
+        with self._reported("read", path, missing=True):
+            parts = self._names(path + _PARTS)
+            pieces = [self._whole(f"{path}{_PARTS}/{name}") for name in parts]
+            if not parts or self._type(path) == pafs.FileType.File:
+                pieces.insert(0, self._whole(path))
+            return b"".join(pieces)
+
+    def open(self, path: str) -> Readable:
+        with self._reported("read", path, missing=True):
+            stream: Readable = self.filesystem.open_input_stream(self._at(path), compression=None)
+            return stream
+
+    def list(self, path: str) -> builtins.list[str]:
+        with self._reported("list", path):
+            return sorted({name.removesuffix(_PARTS) for name in self._names(path)})
+
+    def exists(self, path: str) -> bool:
+        with self._reported("look for", path):
+            return any(self._type(place) != pafs.FileType.NotFound for place in (path, path + _PARTS))
+
+    def size(self, path: str) -> int:
+        with self._reported("look at", path, missing=True):
+            info = self.filesystem.get_file_info(self._at(path))
+            parts = self._infos(path + _PARTS)
+            if info.type == pafs.FileType.NotFound and not parts:
+                raise FileNotFoundError(f"nothing at {self.uri(path)}")
+            return int(info.size or 0) + sum(int(part.size) for part in parts)
+
+    def delete(self, path: str) -> None:
+        with self._reported("delete", path):
+            self._next_part.pop(path, None)
+            for place in (path, path + _PARTS):
+                kind = self._type(place)
+                with suppress(FileNotFoundError):
+                    if kind == pafs.FileType.Directory:
+                        self.filesystem.delete_dir(self._at(place))
+                    elif kind == pafs.FileType.File:
+                        self.filesystem.delete_file(self._at(place))
+
+    def rename(self, old: str, new: str) -> None:
+        """A folder is moved file by file where the storage has no folders: not at once for a reader."""
+        with self._reported(f"rename {self.uri(old)} to", new, missing=True):
+            if not self.exists(old):
+                raise FileNotFoundError(f"nothing at {self.uri(old)}")
+            for suffix in ("", _PARTS):
+                kind = self._type(old + suffix)
+                if kind == pafs.FileType.File:
+                    self._make_parent(new + suffix)
+                    self.filesystem.move(self._at(old + suffix), self._at(new + suffix))
+                elif kind == pafs.FileType.Directory:
+                    self._move_folder(old + suffix, new + suffix)
+
+    def sync(self, path: str) -> None:
+        pass
+
+    def sweep(self, path: str) -> None:
+        with self._reported("sweep", path):
+            for info in self._infos(path, hidden=True):
+                with suppress(FileNotFoundError):
+                    if info.type == pafs.FileType.Directory:
+                        self.filesystem.delete_dir(info.path)
+                    else:
+                        self.filesystem.delete_file(info.path)
+
+    def _move_folder(self, old: str, new: str) -> None:
+        selector = pafs.FileSelector(self._at(old), recursive=True)
+        for info in self.filesystem.get_file_info(selector):
+            if info.type == pafs.FileType.File:
+                target = new + info.path[len(self._at(old)) :]
+                self._make_parent(target)
+                self.filesystem.move(info.path, self._at(target))
+        self.filesystem.delete_dir(self._at(old))
+
+    def _at(self, path: str) -> str:
+        return "/".join(part for part in (self.folder, relative(path)) if part)
+
+    def _type(self, path: str) -> Any:
+        return self.filesystem.get_file_info(self._at(path)).type
+
+    def _infos(self, path: str, *, hidden: bool = False) -> builtins.list[Any]:
+        selector = pafs.FileSelector(self._at(path), allow_not_found=True)
+        return [i for i in self.filesystem.get_file_info(selector) if i.base_name.startswith(TEMPORARY) == hidden]
+
+    def _names(self, path: str) -> builtins.list[str]:
+        return sorted(info.base_name for info in self._infos(path))
+
+    def _whole(self, path: str) -> bytes:
+        with self.filesystem.open_input_stream(self._at(path), compression=None) as stream:
+            data: bytes = stream.read()
+            return data
+
+    def _make_parent(self, path: str) -> None:
+        parent = self._at(path).rpartition("/")[0]
+        if parent:
+            self.filesystem.create_dir(parent, recursive=True)
+
+    def _put(self, path: str, chunks: Iterable[bytes | memoryview]) -> int:
+        self._make_parent(path)
+        size = 0
+        with self.filesystem.open_output_stream(self._at(path), compression=None) as stream:
+            for chunk in chunks:
+                size += stream.write(chunk)
+        return size
+
+    def _temporary(self, path: str, chunks: Iterable[bytes | memoryview]) -> tuple[str, int]:
+        folder, _, name = path.rpartition("/")
+        temporary = f"{folder}/{TEMPORARY}{name}-{token()}".lstrip("/")
+        try:
+            size = self._put(temporary, chunks)
+        except BaseException:
+            with suppress(OSError, pa.ArrowException):
+                self.filesystem.delete_file(self._at(temporary))
+            raise
+        self._make_parent(path)
+        return self._at(temporary), size
+
+    @contextmanager
+    def _reported(self, action: str, path: str, *, missing: bool = False) -> Iterator[None]:
+        with reported(action, self.uri(path), missing=missing):
+            try:
+                yield
+            except pa.ArrowException as error:
+                raise OSError(f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,225 @@
+"""Snapshot files: one shard's state as a header and a row of buffers, written without copying, checked when read.
+
+    magic and version (8 bytes) · length of the header (8) · header, JSON · padding
+    buffer · padding · buffer · padding · …               every buffer begins at a multiple of 64
+    lengths of the buffers (8 each) · their number (8)    at the end, so that buffers can be made while they are written
+    xxh3-128 of everything before (16)
+
+Invariant: what is read is what was written, to the bit, or ``CorruptData`` is raised and the recovery takes the
+version before. On a local store only operating system calls are made, so that a forked child may write. Spec: L4.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from pickle import PickleBuffer
+from typing import TYPE_CHECKING, Any, Literal
+
+import xxhash
+
+from perseid.errors import CorruptData, StorageFailed
+from perseid.storage.durable import write_file
+from perseid.storage.store import TEMPORARY, Readable, Store, is_medium_error, reported, token
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_MAGIC = b"PERSEID\x01"  # the last byte is the version of the format
+_ALIGNMENT = 64  # what Arrow and NumPy like
+_PIECE = 1 << 20  # hashed and written while it is in the processor's cache
+_NUMBER = struct.Struct("<Q")
+_DIGEST_BYTES = 16
+_SMALLEST = _ALIGNMENT + _NUMBER.size + _DIGEST_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFile:
+    """A snapshot that is durable: where, how long, and the xxh3-128 over everything in it (hexadecimal)."""
+
+    path: str
+    bytes: int
+    digest: str
+
+
+def write_snapshot(
+    store: Store, path: str, header: Mapping[str, Any], buffers: Iterable[Buffer], *, local: Path | None
+) -> SnapshotFile:
+    """Write a snapshot, and a second copy below the folder ``local`` if given. Durable in the store when it returns.
+
+    The second copy only makes recovery faster: it is a hard link if possible, else it is written first and then
+    copied to the store, and if there is no room for it there is none. On a store that is not local this must not run
+    in a forked child: let the child ``write_local_snapshot`` and the parent ``publish_snapshot``.
+    """
+    framed = _Framed(header, buffers)
+    if local is not None and not _same_filesystem(store, local):
+        try:
+            file = write_local_snapshot(local, path, header, buffers)
+        except StorageFailed:
+            if not isinstance(buffers, Sequence):  # half of it is consumed
+                raise
+        else:
+            publish_snapshot(store, file, local)
+            return file
+    size = store.write(path, framed)
+    if local is not None and store.local is not None:
+        with suppress(OSError):
+            _link(store.local / path, local / path)
+    return SnapshotFile(path, size, framed.digest)
+
+
+def write_local_snapshot(local: Path, path: str, header: Mapping[str, Any], buffers: Iterable[Buffer]) -> SnapshotFile:
+    """Write a snapshot to this machine's own disk only. Fork-safe. It counts for nothing before it is published."""
+    framed = _Framed(header, buffers)
+    size = write_file(local / path, framed, durable=False)
+    return SnapshotFile(path, size, framed.digest)
+
+
+def publish_snapshot(store: Store, file: SnapshotFile, local: Path) -> None:
+    """Copy a snapshot from this machine's own disk to the store; durable there when it returns."""
+    where = str(local / file.path)
+    with reported("copy", where):
+        copied = store.write(file.path, _pieces_of(local / file.path))
+    if copied != file.bytes:
+        store.delete(file.path)
+        raise CorruptData(
+            f"{where}: expected {file.bytes} bytes, got {copied}: somebody changed it; take the snapshot again"
+        )
+
+
+def read_snapshot(
+    store: Store, file: SnapshotFile, *, local: Path | None
+) -> tuple[dict[str, Any], list[memoryview], Literal["local", "shared"]]:
+    """The header, the buffers (writable, aligned, views of one piece of memory), and from which copy they came.
+
+    The copy below ``local`` is tried first; the store's decides. Raises ``CorruptData`` if that is missing or not the
+    bytes that were written.
+    """
+    if local is not None:
+        where = local / file.path
+        with suppress(OSError, CorruptData), where.open("rb", buffering=0) as stream:
+            return *_parsed(_verified(stream, file, str(where)), str(where)), "local"
+    uri = store.uri(file.path)
+    try:
+        with reported("read", uri, missing=True), closing(store.open(file.path)) as shared:
+            return *_parsed(_verified(shared, file, uri), uri), "shared"
+    except FileNotFoundError as error:
+        raise CorruptData(f"snapshot {uri} is missing") from error
+    except StorageFailed as error:
+        if is_medium_error(error):
+            raise CorruptData(f"snapshot {uri} cannot be read back: {error}") from error
+        raise
+
+
+class _Framed:
+    """The pieces of a snapshot file, hashed as they go by. To be iterated over once; no piece is a copy of a buffer."""
+
+    def __init__(self, header: Mapping[str, Any], buffers: Iterable[Buffer]) -> None:
+        self._header = header
+        self._buffers = buffers
+        self._hash = xxhash.xxh3_128()
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+    def __iter__(self) -> Iterator[memoryview | bytes]:
+        header = json.dumps(self._header, separators=(",", ":")).encode()
+        yield from self._hashed(memoryview(_MAGIC + _NUMBER.pack(len(header)) + header))
+        at = len(_MAGIC) + _NUMBER.size + len(header)
+        lengths: list[int] = []
+        for buffer in self._buffers:
+            view = PickleBuffer(buffer).raw()
+            yield from self._hashed(memoryview(bytes(_padding(at))))
+            yield from self._hashed(view)
+            at += _padding(at) + view.nbytes
+            lengths.append(view.nbytes)
+        table = struct.pack(f"<{len(lengths) + 1}Q", *lengths, len(lengths))
+        yield from self._hashed(memoryview(bytes(_padding(at)) + table))
+        yield self._hash.digest()
+
+    def _hashed(self, view: memoryview) -> Iterator[memoryview]:
+        for start in range(0, view.nbytes, _PIECE):
+            piece = view[start : start + _PIECE]
+            self._hash.update(piece)
+            yield piece
+
+
+def _verified(stream: Readable, file: SnapshotFile, where: str) -> memoryview:
+    """The whole file in one aligned piece of memory, if it is what was written."""
+    if file.bytes < _SMALLEST:
+        raise CorruptData(f"snapshot {where}: no snapshot has {file.bytes} bytes")
+    memory = bytearray(file.bytes + _ALIGNMENT)
+    shift = -ctypes.addressof(ctypes.c_char.from_buffer(memory)) % _ALIGNMENT
+    whole = memoryview(memory)[shift : shift + file.bytes]
+    hasher = xxhash.xxh3_128()
+    at, end = 0, file.bytes - _DIGEST_BYTES
+    while at < file.bytes:
+        got = stream.readinto(whole[at : at + _PIECE]) or 0
+        if not got:
+            raise CorruptData(f"snapshot {where} is torn: expected {file.bytes} bytes, got {at}")
+        hasher.update(whole[at : max(min(at + got, end), at)])
+        at += got
+    if stream.readinto(memoryview(bytearray(1))):
+        raise CorruptData(f"snapshot {where} is longer than the {file.bytes} bytes that were written")
+    digest = hasher.digest()
+    if digest != whole[end:] or digest.hex() != file.digest:
+        raise CorruptData(f"snapshot {where} fails its hash: expected {file.digest}, got {digest.hex()}")
+    return whole
+
+
+def _parsed(whole: memoryview, where: str) -> tuple[dict[str, Any], list[memoryview]]:
+    """The parts of a file whose hash is right: only another format can still surprise."""
+    if whole[: len(_MAGIC)] != _MAGIC:
+        raise CorruptData(f"snapshot {where} has a format of another version of Perseid: {bytes(whole[:8])!r}")
+    try:
+        (length,) = _NUMBER.unpack_from(whole, len(_MAGIC))
+        at = len(_MAGIC) + _NUMBER.size + length
+        header = json.loads(bytes(whole[len(_MAGIC) + _NUMBER.size : at]))
+        end = len(whole) - _DIGEST_BYTES - _NUMBER.size
+        (number,) = _NUMBER.unpack_from(whole, end)
+        table = end - _NUMBER.size * number
+        buffers: list[memoryview] = []
+        for size in struct.unpack_from(f"<{number}Q", whole, table):
+            at += _padding(at)
+            buffers.append(whole[at : at + size])
+            at += size
+        if at + _padding(at) != table:
+            raise ValueError(f"buffers end at {at}, table begins at {table}")
+    except (struct.error, ValueError, OverflowError) as error:
+        raise CorruptData(f"snapshot {where} is not a snapshot: {error}") from error
+    return header, buffers
+
+
+def _padding(at: int) -> int:
+    return -at % _ALIGNMENT
+
+
+def _pieces_of(path: Path) -> Iterator[bytes]:
+    with path.open("rb", buffering=0) as stream:
+        while piece := stream.read(4 * _PIECE):
+            yield piece
+
+
+def _same_filesystem(store: Store, local: Path) -> bool:
+    if store.local is None:
+        return False
+    with suppress(OSError):
+        local.mkdir(parents=True, exist_ok=True)
+        return local.stat().st_dev == store.local.stat().st_dev
+    return True  # no folder, so no second copy: let the link fail
+
+
+def _link(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f"{TEMPORARY}{target.name}-{token()}")
+    os.link(source, temporary)
+    temporary.replace(target)
+    # A link that names the same file already makes ``replace`` do nothing: then the temporary name is still there.
+    temporary.unlink(missing_ok=True)

@@ -1,0 +1,80 @@
+"""Every example runs as a user runs it: in a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+pytestmark = pytest.mark.spark
+
+
+def ran(*command, cwd, **environment):
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+def test_word_count_runs_from_the_command_line(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.txt").write_text("to be or not to be\n" * 50)
+    command = (
+        "-m",
+        "perseid.cli.main",
+        "run",
+        EXAMPLES / "word_count.py",
+        "--root",
+        "root",
+        "--hosts",
+        "1",
+        "--available-now",
+    )
+    ran(*command, cwd=tmp_path)
+    ran(*command, cwd=tmp_path)  # once more, from the root: nothing is counted again
+    import pyarrow.parquet as pq
+
+    rows = [
+        row for file in (tmp_path / "out").rglob("[!._]*.parquet") for row in pq.ParquetFile(file).read().to_pylist()
+    ]
+    assert {row["word"]: row["n"] for row in sorted(rows, key=lambda row: row["n"])} == {
+        "to": 100,
+        "be": 100,
+        "or": 50,
+        "not": 50,
+    }
+    assert "application words starts" in ran("-m", "perseid.cli.main", "replay", "root", cwd=tmp_path)
+
+
+def test_sources_and_sinks(tmp_path):
+    assert "coffee 65.00" in ran(EXAMPLES / "sources_and_sinks.py", cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_sessions(tmp_path):
+    assert ran(EXAMPLES / "sessions.py", cwd=tmp_path).strip() == "[('ada', 3), ('edsger', 3), ('grace', 3)]"
+
+
+@pytest.mark.slow
+def test_checkpoint_schemes(tmp_path):
+    said = ran(EXAMPLES / "checkpoint_schemes.py", cwd=tmp_path)
+    assert "parallel: " in said and "source: " in said
+
+
+@pytest.mark.slow
+def test_survive_a_kill(tmp_path):
+    assert "every line counted exactly once" in ran(EXAMPLES / "survive_a_kill.py", cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_on_a_cluster(tmp_path):
+    assert "ffffff" in ran(EXAMPLES / "on_a_cluster.py", cwd=tmp_path)

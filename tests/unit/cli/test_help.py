@@ -1,0 +1,21 @@
+import pytest
+from typer.testing import CliRunner
+
+from perseid.cli.main import app
+
+
+def test_the_bare_command_lists_the_commands():
+    output = CliRunner().invoke(app, []).output
+    for command in ("demo", "run", "inspect", "replay", "bench"):
+        assert command in output
+
+
+@pytest.mark.parametrize("command", ["demo", "run", "inspect", "replay", "bench"])
+def test_every_command_has_an_example(command):
+    result = CliRunner().invoke(app, [command, "--help"])
+    assert result.exit_code == 0
+    assert f"Example: perseid {command}" in result.output
+
+
+def test_the_version_is_told():
+    assert CliRunner().invoke(app, ["--version"]).output.startswith("perseid ")

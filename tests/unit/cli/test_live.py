@@ -1,0 +1,104 @@
+import io
+import json
+import threading
+
+import pytest
+from rich.console import Console
+
+from perseid.cli.demo_process import progress_of
+from perseid.cli.live import View, line, watch
+from perseid.engine.progress import CheckpointStatus, HostStatus, Progress
+from perseid.errors import ApplicationFailed
+
+PICTURE = Progress(
+    app="words", phase="running", epoch=1234, rows_in=5_000_000, rows_out=40_000, rows_per_s=812_345.6, epoch_ms=87.4,
+    state_bytes=3 * 1024**2, checkpoints=4,
+    last_checkpoint=CheckpointStatus(id=4, epoch=1200, bytes=3_000_000, duration_ms=140),
+    hosts=(
+        HostStatus(0, 4242, "127.0.0.1:4000", True, ("count/0", "count/1"), 2 * 1024**2),
+        HostStatus(1, 4243, "127.0.0.1:4001", False, ("count/2",), 1024**2),
+        HostStatus(2, 4244, "127.0.0.1:4002", True, (), 0),
+    ),
+    spares=1, faults=1, last_event="host 1 is lost: no heartbeat", units={"main": 1234},
+)  # fmt: skip
+
+
+class Scripted:
+    """A running application that shows the given pictures, one per look, then ends."""
+
+    def __init__(self, *pictures: Progress, error: Exception | None = None) -> None:
+        self._pictures = list(pictures)
+        self._error = error
+        self.stopped = False
+
+    def progress(self) -> Progress:
+        return self._pictures[0] if len(self._pictures) == 1 else self._pictures.pop(0)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        if len(self._pictures) == 1 and self._error:
+            raise self._error
+        return len(self._pictures) == 1 or self.stopped
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def shown(running, mode, stop=None):
+    console = Console(file=io.StringIO(), width=100, force_terminal=mode == "live", color_system=None)
+    stop = stop or threading.Event()
+    watch(running, mode=mode, every_s=0.0, console=console, stop=stop, on_stop=running.stop)
+    return console.file.getvalue()
+
+
+def test_the_live_view_shows_all_there_is_to_know():
+    console = Console(file=io.StringIO(), width=100, color_system=None)
+    console.print(View().render(PICTURE, 0.0))
+    text = console.file.getvalue()
+    for expected in (
+        "words", "running", "812,346 rows/s", "1,234", "5,000,000", "40,000", "87 ms", "3.0 MB", "4242", "✗ lost",
+        "count/0 count/1", "spare", "host 1 is lost", "4 at epoch 1200, 2.9 MB in 140 ms",
+    ):  # fmt: skip
+        assert expected in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_the_view_of_an_application_that_has_just_begun_is_whole():
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    console.print(View().render(Progress(app="words", phase="starting"), 0.0))
+    assert "none yet" in console.file.getvalue()
+
+
+def test_a_line_says_the_same_in_short():
+    assert line(PICTURE) == (
+        "words running · epoch 1,234 · 812,346 rows/s · in 5,000,000 · out 40,000 · epoch time 87 ms · state 3.0 MB · "
+        "checkpoints 4 · hosts 2/3 · faults 1 · host 1 is lost: no heartbeat"
+    )
+
+
+def test_json_mode_prints_one_object_per_look(capsys):
+    shown(Scripted(PICTURE, PICTURE), "json")
+    said = [json.loads(text) for text in capsys.readouterr().out.splitlines()]
+    assert said[0]["epoch"] == 1234
+    assert progress_of(said[-1]) == PICTURE
+
+
+def test_lines_mode_prints_the_last_picture_too():
+    ended = Progress(app="words", phase="stopped", epoch=9)
+    assert shown(Scripted(PICTURE, ended), "lines").splitlines()[-1].startswith("words stopped · epoch 9")
+
+
+def test_live_mode_ends_with_the_application():
+    assert "1,234" in shown(Scripted(PICTURE, PICTURE), "live")
+
+
+def test_a_set_stop_stops_the_application():
+    stop = threading.Event()
+    stop.set()
+    running = Scripted(PICTURE, PICTURE, PICTURE)
+    shown(running, "lines", stop)
+    assert running.stopped
+
+
+def test_a_failure_comes_through_after_the_last_picture():
+    with pytest.raises(ApplicationFailed):
+        shown(Scripted(PICTURE, error=ApplicationFailed("operator 'count' raised")), "lines")

@@ -1,0 +1,121 @@
+import pytest
+
+from perseid.cli.story import sentence, tone
+
+RECORDS = [
+    (
+        {
+            "kind": "app_started",
+            "app": "words",
+            "generation": 2,
+            "units": ["main"],
+            "operators": 3,
+            "hosts": 2,
+            "restored": 7,
+            "epoch": 40,
+        },
+        "application words starts (generation 2, 1 unit, 3 operators, 2 hosts) from checkpoint 7 at epoch 40",
+    ),
+    (
+        {
+            "kind": "app_started",
+            "app": "words",
+            "generation": 1,
+            "units": 1,
+            "operators": 1,
+            "hosts": 1,
+            "restored": None,
+            "epoch": 0,
+        },
+        "application words starts (generation 1, 1 unit, 1 operator, 1 host) fresh",
+    ),
+    (
+        {"kind": "host_ready", "host": 1, "pid": 42, "address": "10.0.0.7:4000"},
+        "host 1 is ready (pid 42, 10.0.0.7:4000)",
+    ),
+    ({"kind": "host_lost", "host": 1, "reason": "no heartbeat for 0.8 s"}, "host 1 is lost: no heartbeat for 0.8 s"),
+    (
+        {"kind": "shards_assigned", "host": 2, "shards": ["count/0", "count/1"]},
+        "host 2 holds shards count/0 and count/1",
+    ),
+    (
+        {
+            "kind": "recovery_started",
+            "reason": "host 1 is lost",
+            "mode": "shards",
+            "shards": ["count/0"],
+            "checkpoint": 3,
+        },
+        "recovery of shard count/0 starts from checkpoint 3: host 1 is lost",
+    ),
+    (
+        {
+            "kind": "recovery_started",
+            "reason": "driver restart",
+            "mode": "application",
+            "shards": [],
+            "checkpoint": None,
+        },
+        "recovery of the whole application starts from the beginning: driver restart",
+    ),
+    (
+        {
+            "kind": "recovery_finished",
+            "mode": "shards",
+            "ms": 1234,
+            "phases": {"catch_up": 500, "detect": 300},
+            "replayed_epochs": 1,
+        },
+        "recovered in 1.2 s (detect 300 ms, catch up 500 ms); 1 epoch replayed",
+    ),
+    (
+        {"kind": "epoch_admitted", "epoch": 5, "slices": {"lines": [10, 20], "idle": [3, 3]}, "rows": 1000},
+        "epoch 5 admitted with 1,000 rows: lines [10, 20)",
+    ),
+    (
+        {"kind": "epoch_committed", "epoch": 5, "ms": 90, "rows_in": 1000, "rows_out": 10},
+        "epoch 5 committed in 90 ms: 1,000 rows in, 10 out",
+    ),
+    (
+        {"kind": "epoch_failed", "epoch": 5, "unit": "main", "attempt": 1, "error": "lost task"},
+        "epoch 5 of unit main failed (attempt 1): lost task",
+    ),
+    ({"kind": "checkpoint_started", "checkpoint": 4, "epochs": {"a": 7, "b": 7}}, "checkpoint 4 starts at epoch 7"),
+    (
+        {"kind": "checkpoint_started", "checkpoint": 4, "epochs": {"a": 7, "b": 6}},
+        "checkpoint 4 starts at epochs 7 of a and 6 of b",
+    ),
+    (
+        {"kind": "snapshot_written", "checkpoint": 4, "shard": "count/0", "bytes": 2048, "ms": 12},
+        "checkpoint 4: snapshot of count/0 written, 2.0 KB in 12 ms",
+    ),
+    (
+        {"kind": "checkpoint_committed", "checkpoint": 4, "bytes": 4096, "ms": 30},
+        "checkpoint 4 committed: 4.0 KB in 30 ms",
+    ),
+    ({"kind": "checkpoint_failed", "checkpoint": 4, "error": "disk full"}, "checkpoint 4 failed: disk full"),
+    ({"kind": "trimmed", "epoch": 3}, "everything up to epoch 3 is covered by checkpoints and was let go"),
+    (
+        {"kind": "operator_failed", "operator": "count", "shard": 1, "epoch": 9, "error": "KeyError: 'x'"},
+        "operator count, shard 1, failed in epoch 9: KeyError: 'x'",
+    ),
+    (
+        {"kind": "dead_letters", "operator": "count", "epoch": 9, "rows": 3},
+        "operator count: 3 rows of epoch 9 put aside as dead letters",
+    ),
+    ({"kind": "app_stopped", "reason": "asked to"}, "application stopped: asked to"),
+]
+
+
+@pytest.mark.parametrize(("record", "text"), RECORDS, ids=[f"{r['kind']}-{i}" for i, (r, _) in enumerate(RECORDS)])
+def test_every_kind_has_its_sentence(record, text):
+    assert sentence({"at_ms": 0, **record}) == text
+    tone(record)
+
+
+def test_an_unknown_kind_is_told_generically():
+    assert sentence({"at_ms": 5, "kind": "moon_rose", "where": "east"}) == "moon rose where=east"
+
+
+def test_a_known_kind_without_its_fields_is_told_generically():
+    assert sentence({"at_ms": 5, "kind": "host_lost", "host": 3}) == "host lost host=3"

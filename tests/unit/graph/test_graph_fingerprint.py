@@ -1,0 +1,106 @@
+"""What must stay the same for a checkpoint to be of use, and how a change is told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from graph_pieces import Lines, Nowhere
+
+from perseid import App, Operator, state
+from perseid.graph import differences
+
+
+class Count(Operator):
+    counts: dict[str, int] = state(default_factory=dict)
+
+    def process(self, rows: Any) -> None: ...
+
+
+class Totals(Operator):
+    totals: dict[str, int] = state(default_factory=dict)
+
+    def process(self, rows: Any) -> None: ...
+
+
+class CountAndSum(Count):
+    sum: int = state(default=0)
+
+
+class OtherLines(Lines):
+    kind = "other"
+
+
+def fingerprint(operator: Operator, **changes: Any) -> dict[str, Any]:
+    options = {"key": "word", "output": "word string, n long", "shards": 2, "source": Lines(), "unit": None} | changes
+    source = options.pop("source")
+    app = App("words")
+    app.source("lines", source).stateful("count", operator, **options).sink("out", Nowhere())
+    return app.graph.fingerprint
+
+
+def renamed(cls: type[Operator]) -> Operator:
+    """The class under the name Count: only its fields differ then."""
+    return type("Count", (cls,), {"__qualname__": "Count"})()
+
+
+def test_a_fingerprint_survives_json() -> None:
+    now = fingerprint(Count())
+    assert differences(json.loads(json.dumps(now)), now) == []
+
+
+def test_the_same_graph_has_no_differences_and_shards_may_change() -> None:
+    assert differences(fingerprint(Count()), fingerprint(Count(), shards=5)) == []
+
+
+def test_whitespace_in_the_output_is_no_difference() -> None:
+    assert differences(fingerprint(Count()), fingerprint(Count(), output="word string,  n long ")) == []
+
+
+def test_a_changed_key() -> None:
+    assert differences(fingerprint(Count()), fingerprint(Count(), key="w")) == [
+        "operator 'count': key was ('word',), now ('w',)"
+    ]
+
+
+def test_a_changed_class() -> None:
+    told = differences(fingerprint(Count()), fingerprint(Totals()))
+    assert "operator 'count': class was 'Count', now 'Totals'" in told
+
+
+def test_a_changed_output() -> None:
+    assert differences(fingerprint(Count()), fingerprint(Count(), output="word string")) == [
+        "operator 'count': output was 'word string, n long', now 'word string'"
+    ]
+
+
+def test_fields_added_removed_and_renamed() -> None:
+    count, more, totals = fingerprint(Count()), fingerprint(renamed(CountAndSum)), fingerprint(renamed(Totals))
+    assert differences(count, more) == ["operator 'count': state field 'sum' was added"]
+    assert differences(more, count) == ["operator 'count': state field 'sum' was removed"]
+    assert differences(count, totals) == [
+        "operator 'count': state field 'counts' was renamed to 'totals', or removed and another added"
+    ]
+
+
+def test_the_kind_of_a_source() -> None:
+    assert differences(fingerprint(Count()), fingerprint(Count(), source=OtherLines())) == [
+        "source 'lines': kind was 'lines', now 'other'"
+    ]
+
+
+def test_an_operator_moved_to_another_unit() -> None:
+    told = differences(fingerprint(Count()), fingerprint(Count(), unit="work"))
+    assert "operator 'count': unit was 'main', now 'work'" in told
+    assert "stream between units 'lines' is new" in told
+
+
+def test_nodes_that_are_gone_or_new() -> None:
+    app = App("words")
+    app.source("lines", Lines()).stateful("tally", Count(), key="word", output="word string, n long").sink(
+        "out", Nowhere()
+    )
+    assert differences(fingerprint(Count()), app.graph.fingerprint) == [
+        "operator 'count' is gone",
+        "operator 'tally' is new",
+    ]
