@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -105,7 +106,14 @@ def asked(ledger: Ledger | Index) -> tuple[object, ...]:
     """Everything there is to know."""
     index = ledger._index if isinstance(ledger, Ledger) else ledger
     times = [index.event_times_ms(epoch) for epoch in range(index.base.epoch, index.last_admitted + 1)]
-    return index.admitted, index.last_admitted, index.last_time_ms, index.offsets, index.committed, times
+    return (
+        dict(index.admitted),
+        index.last_admitted,
+        index.last_time_ms,
+        dict(index.offsets),
+        dict(index.committed),
+        times,
+    )
 
 
 def fresh(store: Store) -> Lease:
@@ -115,7 +123,7 @@ def fresh(store: Store) -> Lease:
 
 
 @given(calls=histories())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_every_truncation_of_a_ledger_opens_with_a_prefix_of_what_was_appended(
     store: Store, calls: list[list[Record]]
 ) -> None:
@@ -149,10 +157,8 @@ def test_a_damaged_ledger_opens_with_a_prefix_or_is_refused(
     at = change.draw(st.integers(0, len(data) - 1))
     bit = change.draw(st.integers(0, 7))
     put(store, LEDGER, data[:at] + bytes([data[at] ^ (1 << bit)]) + data[at + 1 :])
-    try:
+    with suppress(CorruptData):
         assert asked(Ledger.view(store)) in prefixes
-    except CorruptData:
-        pass
 
 
 @given(calls=histories(), cuts=st.lists(st.integers(0, 12), max_size=4))

@@ -132,7 +132,7 @@ epochs = st.lists(
 )
 
 
-@settings(max_examples=4000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(epochs)
 def test_a_keyed_operator_equals_a_naive_model_whenever_it_is_restored(history: list[Any]) -> None:
     shard, model, now = fresh(Subject()), Model(), 1000

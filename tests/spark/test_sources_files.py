@@ -63,7 +63,7 @@ def test_rows_come_in_the_order_of_the_files_whatever_their_sizes(spark, store, 
     put_parquet(inbox, "b.parquet", 0, 3, 10)
     put_parquet(inbox, "z.parquet", 3, 500, 20)
     put_parquet(inbox, "a.parquet", 503, 50, 30)
-    put_parquet(inbox, "sub/folder/c.parquet", 553, 2000, 30)
+    put_parquet(inbox, "sub/folder/a.parquet", 553, 2000, 30)
     source = opened(files(inbox), spark, store)
     end = take(source, 0)
     assert end == 4
@@ -97,6 +97,7 @@ def test_many_files_are_read_in_order(spark, store, inbox):
     df = source.read(Offset(0), Offset(take(source, 0)))
     assert [row.value for row in df.collect()] == wanted
     assert [row.value for row in df.collect()] == wanted
+    assert df.rdd.getNumPartitions() > 2
 
 
 def test_names_that_mean_something_to_spark_or_to_a_url_are_only_names(spark, store, tmp_path):

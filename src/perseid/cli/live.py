@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -17,6 +18,7 @@ from rich.text import Text
 
 from perseid.cli import figures
 from perseid.engine.progress import HostStatus, Progress
+from perseid.errors import PerseidError
 
 Mode = Literal["live", "lines", "json"]
 
@@ -116,7 +118,7 @@ def watch(
 ) -> Progress:
     """Show ``running`` until it ends or ``stop`` is set, then once more; the last picture.
 
-    ``on_stop`` is called when ``stop`` is set and must end the application. A failed application raises.
+    ``on_stop`` is called once when ``stop`` is set, in a thread, and must end the application. A failed one raises.
     """
     view = View()
     if mode != "live":
@@ -136,16 +138,22 @@ def _every(
 ) -> None:
     """Show once per ``every_s`` until the end; the last picture is shown even when the application failed."""
     shown_s = float("-inf")
+    stopping = threading.Thread(target=_quietly, args=(on_stop,), name="stopping", daemon=True)
     try:
         while not running.wait(timeout_s=min(every_s, 0.25)):
-            if stop.is_set():
-                on_stop()
-                return
+            if stop.is_set() and stopping.ident is None:
+                stopping.start()  # it takes its time: the view goes on meanwhile
             if time.monotonic() - shown_s >= every_s:
                 shown_s = time.monotonic()
                 show(running.progress())
     finally:
         show(running.progress())
+
+
+def _quietly(on_stop: Callable[[], None]) -> None:
+    """What went wrong with the application is told by ``wait``."""
+    with contextlib.suppress(PerseidError):
+        on_stop()
 
 
 def _print(progress: Progress, mode: Mode, console: Console) -> None:

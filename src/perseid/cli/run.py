@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
+import tempfile
 import threading
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
@@ -107,7 +110,8 @@ def _run(
     _ = application.graph  # every mistake in the graph is told before Spark takes its seconds to start
     from perseid.spark import session
 
-    with _waiting(console, mode, "starting Spark"):
+    log = Path(tempfile.gettempdir(), f"perseid-{os.getpid()}.log") if mode == "live" else None
+    with _waiting(console, mode, "starting Spark"), _spark_errors_to(log):
         room = {name: settings[name] for name in ("hosts", "spares") if name in settings}
         spark = session.build(master, app_name=f"perseid {application.name}", **room)
     try:
@@ -120,12 +124,28 @@ def _run(
             ending = "stopped" if stop.is_set() else "finished"
             console.print(
                 f"[bold]{last.app}[/bold] {ending} at epoch {last.epoch}; go on with the same command, "
-                f"or look into it: [bold]perseid inspect {root}[/bold]",
+                f"or look into it: [bold]perseid inspect {root}[/bold]" + (f"; Spark's log: {log}" if log else ""),
                 highlight=False,
                 soft_wrap=True,
             )
     finally:
         spark.stop()
+
+
+@contextlib.contextmanager
+def _spark_errors_to(log: Path | None) -> Iterator[None]:
+    """What is started here writes its errors to ``log`` for good: on the terminal they would tear the live view."""
+    if log is None:
+        yield
+        return
+    kept, file = os.dup(2), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.dup2(file, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(file)
 
 
 def _stop_on_signals() -> threading.Event:

@@ -75,6 +75,8 @@ def _amount(value: Any, noun: str) -> str:
 def _recovery_started(record: Record) -> str:
     what = "the whole application" if record["mode"] == "application" else _shards(record["shards"])
     point = record.get("checkpoint")
+    if record["reason"] == "start":
+        return f"its state is loaded from checkpoint {point}" if point is not None else "its state begins empty"
     origin = f"from checkpoint {point}" if point is not None else "from the beginning"
     return f"recovery of {what} starts {origin}: {record['reason']}"
 

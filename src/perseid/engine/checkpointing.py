@@ -163,6 +163,8 @@ class Checkpointing:
         self.trimmed_by = done.id
         dropped, self.completed[self.keep :] = self.completed[self.keep :], []
         self._clear()
+        if len(self.completed) < self.keep:
+            return ()  # the beginning of the streams still counts as one to fall back to
         return (Trim(tuple(c.id for c in dropped), self.completed[-1]),)
 
     def abort(self, reason: str) -> tuple[Command, ...]:

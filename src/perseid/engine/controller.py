@@ -171,7 +171,7 @@ class Controller:
             self.recovering = Recovering(set(shards), everything, reason, self.now_ms - detect_ms, step_ms=self.now_ms)
             self.recovering.phases_ms["detect"] = detect_ms
         else:
-            self.recovering.restart(shards, reason)
+            self.recovering.restart(shards, reason, self.now_ms)
             self.recovering.everything |= everything
         return list(self.checkpoints.abort(reason))
 
@@ -199,7 +199,7 @@ class Controller:
         cancelled, replaying = state.cancelled, state.replaying
         self.pipeline.ended(event.unit)
         if replaying and self.recovering is not None and event.unit in self.recovering.replaying:
-            self.recovering.restart(set(), event.message)  # plan again: its shards are half fed
+            self.recovering.restart(set(), event.message, self.now_ms)  # plan again: its shards are half fed
         for host in event.hosts:
             self.detector.suspected(host)
         if event.kind == "fenced":
@@ -231,7 +231,7 @@ class Controller:
             self.checkpoints.discard(recovering.plan.checkpoint)
         elif not corrupt:
             self.error = message
-        recovering.restart(set(), message)
+        recovering.restart(set(), message, self.now_ms)
         return ()
 
     def _checkpoint_committed(self, event: on.CheckpointCommitted) -> tuple[do.Command, ...]:
@@ -246,8 +246,10 @@ class Controller:
         pending, newest = self.checkpoints.pending, self.checkpoints.newest
         needless: dict[StreamName, Epoch] = {}
         for stream in self.topology.streams:
+            if stream.durable:
+                continue  # trimmed with the oldest checkpoint
             upto = self.pipeline.units[stream.consumer].finished
-            if stream.preservation != "transient":
+            if stream.preservation == "retained":
                 upto = newest.cuts[stream.consumer] if newest else Epoch(0)
             if pending is not None:  # epochs that a pending checkpoint still has to save
                 unsaved = [e for s, e in pending.wanted_inflight - pending.inflight.keys() if s == stream.name]
@@ -313,6 +315,8 @@ class Controller:
         if any(not self.pipeline.units[u].idle for u in affected) or not self._enough_hosts(recovering):
             return commands
         pausing = [s.not_before_ms for u, s in self.pipeline.units.items() if u in affected]
+        if self.phase != "starting":  # hosts that die together are noticed one after the other: one burst, one recovery
+            pausing.append(recovering.step_ms + self.settings.heartbeat_ms // 2)
         if self.now_ms < max(pausing, default=0):
             return commands
         seen = Observation(

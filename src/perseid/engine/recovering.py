@@ -30,8 +30,9 @@ class Recovering:
     phases_ms: dict[str, int] = field(default_factory=dict)
     step_ms: int = 0  # when the current step began
 
-    def restart(self, lost: set[ShardId], reason: str) -> None:
+    def restart(self, lost: set[ShardId], reason: str, now_ms: int) -> None:
         """More was lost: forget the plan, keep what is missing."""
+        self.step_done("retry", now_ms)
         self.lost |= lost
         self.reason = f"{self.reason}; {reason}" if reason not in self.reason else self.reason
         self.plan = None

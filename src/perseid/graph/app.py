@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from perseid.operators.event_time import EventTime
 from perseid.vocabulary import Preservation
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from perseid.operators.operator import Operator
     from perseid.sources.source import Source
@@ -57,7 +57,7 @@ class App:
         output: str,
         shards: int = 1,
         event_time: EventTime | None = None,
-        combine: Callable[[DataFrame], DataFrame] | None = None,
+        combine: Mapping[str, str] | None = None,
         unit: str | None = None,
     ) -> Stream:
         """Apply a stateful operator to several inputs; ``process`` gets them as keyword arguments.
@@ -95,18 +95,20 @@ class App:
 
         ``spark``               the session to run in; without one a local session is made
         ``root``                the checkpoint root: a path or URI that the driver and all executors reach. Started
-                                again on the same root, the application goes on where it was
+                                again on the same root, the application goes on where it was. Default ``.perseid/<name>``
         ``checkpoint``          the scheme: ``perseid.parallel(every(seconds=10))`` (default), ``perseid.source(…)``
         ``hosts``               how many hosts hold the shards
         ``spares``              how many further hosts wait to take over from a lost one
         ``trigger``             the shortest time from one epoch to the next (a ``Duration``); None: as fast as it goes
-        ``max_rows_per_epoch``  how much of each source one epoch takes at most
+        ``max_rows_per_epoch``  how much of each source one epoch takes at most; default 1,000,000
         ``available_now``       True: process what the sources have now, then stop
         ``heartbeat``           how often hosts are pinged; default ``every(milliseconds=100)``
         ``queue``               how many epochs may wait between two units; default 2
         ``keep``                how many checkpoints are kept; default 3
         ``operator_retries``    how often an epoch that made an operator raise is tried again; default 2
         ``dead_letters``        True: then put its rows aside under the root and go on; False: stop the application
+        ``start_timeout``       how long hosts may take to come up; default ``every(seconds=60)``
+        ``lease_timeout``       after how long a silent driver's root may be taken over; default ``every(seconds=10)``
         """
         from perseid.spark import runtime  # the graph needs no Spark; running it does
 
@@ -144,7 +146,7 @@ class App:
 
     def _stateful(
         self, name: str, operator: Operator, inputs: Any, *, key: Any, output: str, shards: int,
-        event_time: EventTime | None, combine: Callable[..., Any] | None, unit: str | None,
+        event_time: EventTime | None, combine: Mapping[str, str] | None, unit: str | None,
     ) -> Stream:  # fmt: skip
         mistakes: list[str] = []
         if not isinstance(inputs, Mapping):

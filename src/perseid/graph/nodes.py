@@ -68,7 +68,7 @@ class StatefulNode:
     output: str  # Spark's way to write a schema: "word string, n long"
     shards: int = 1
     event_time: EventTime | None = None
-    combine: Callable[[Any], Any] | None = None
+    combine: Mapping[str, str] | None = None  # SQL aggregates by column, per key, before rows go to Python
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import keyword
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from perseid.duration import Duration
@@ -31,8 +31,13 @@ def operator_mistakes(node: StatefulNode) -> Iterator[str]:
     if event_time is not None and not isinstance(event_time, EventTime):
         yield f"event_time={node.event_time!r}: expected perseid.event_time(column, delay=…)"
     combine: Any = node.combine
-    if combine is not None and not callable(combine):
-        yield f"combine={node.combine!r}: expected a function of a DataFrame"
+    if combine is not None:
+        if not (isinstance(combine, Mapping) and combine and all(isinstance(x, str) for kv in combine.items() for x in kv)):
+            yield f'combine={combine!r}: expected SQL aggregates by column name, such as {{"n": "count(*)"}}'
+        if len(node.inputs) > 1:
+            yield "combine: only for an operator with one input"
+        if event_time is not None:
+            yield "combine: not together with event_time, since late rows could not be told from others any more"
     for name in node.input_names:
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
             yield f"input name {name!r}: expected a name that can be a parameter of process()"

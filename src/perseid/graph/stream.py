@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +48,7 @@ class Stream:
         output: str,
         shards: int = 1,
         event_time: EventTime | None = None,
-        combine: Callable[[DataFrame], DataFrame] | None = None,
+        combine: Mapping[str, str] | None = None,
         unit: str | None = None,
     ) -> Stream:
         """Apply a stateful operator.
@@ -57,8 +57,8 @@ class Stream:
 
         ``key``: rows of equal key columns go to the same shard. ``output``: the columns it returns, as in Spark.
         ``shards``: how many pieces the key space is cut into at the start. ``event_time``: see ``perseid.event_time``.
-        ``combine``: a DataFrame function that Spark runs on each shard's rows before they go to Python, for partial
-        aggregation; it must keep the key columns.
+        ``combine``: partial aggregation by Spark, such as ``{"n": "count(*)", "total": "sum(amount)"}``: each epoch the
+        operator gets one row per key, with the key columns and these, instead of the rows themselves.
         """
         return self.app._stateful(
             name, operator, {ROWS: self}, key=key, output=output, shards=shards, event_time=event_time,

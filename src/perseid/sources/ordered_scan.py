@@ -17,15 +17,21 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-GROUP_BYTES = 16 << 20
-"""Small files share a scan up to this size: one task reads and sorts them."""
+GROUP_BYTES = 2 << 20
+"""Small files share a scan up to this size: sorting costs about a microsecond a row, a scan of its own about 20 ms."""
+
+ALONE_BYTES = GROUP_BYTES // 8
+"""From this size on, a file has a scan of its own."""
 
 GROUP_FILES = 32
 """Above this number of paths Spark would start a job only to list them."""
 
+MAX_SCANS = 32
+"""Groups grow when there would be more scans than about this many: Spark plans many scans slowly."""
+
 _FILE, _BLOCK, _ROW = "__perseid_file", "__perseid_block", "__perseid_row"
 _GLOB = str.maketrans({character: "\\" + character for character in "{}[]*?\\"})
-_UNQUOTED = "/_-!.~'()*,;:$&+=@"  # what java.net.URI leaves as it is in a path
+_UNQUOTED = "_-!.~'()*,;:$&+=@"  # what java.net.URI leaves as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,12 @@ class FileSlice:
         """The path for ``spark.read``, which takes every path for a glob."""
         return self.path.translate(_GLOB)
 
+    @property
+    def name(self) -> str:
+        """The name as Spark's ``_metadata.file_name`` spells it, like java.net.URI."""
+        raw = self.path.rpartition("/")[2]
+        return "".join(c if c > "\x9f" and not c.isspace() else quote(c, _UNQUOTED) for c in raw)
+
 
 def ordered_scan(
     spark: SparkSession,
@@ -51,29 +63,38 @@ def ordered_scan(
     parquet: bool,
 ) -> DataFrame:
     """The rows of ``files`` in order. ``load`` makes the DataFrame of some paths, which it gets escaped."""
-    if not files:
+    groups = list(_groups(files))
+    if not groups:
         return empty(spark, schema)
-    return _union([_scan(group, load, parquet) for group in _groups(files)])
+    scans = [_scan(group, load, parquet) for group in groups]
+    if len(groups) > 1 and all(len(group) > 1 for group in groups):
+        # A union of nothing but single partitions is a single partition, too: one task for all. This makes it many.
+        scans.append(empty(spark, schema, partitions=2))
+    return _union(scans)
 
 
-def empty(spark: SparkSession, schema: StructType) -> DataFrame:
-    """No rows, in one partition: Spark must not see that it is empty, or it drops the operators above it."""
+def empty(spark: SparkSession, schema: StructType, *, partitions: int = 1) -> DataFrame:
+    """No rows. Spark must not see that it is empty before it runs, or it drops the operators above it."""
     nulls = [F.lit(None).cast(field.dataType).alias(field.name) for field in schema]
-    return spark.range(0, 1, 1, 1).where("id < 0").select(*nulls)
+    return spark.range(0, partitions, 1, partitions).where("id < 0").select(*nulls)
 
 
 def _groups(files: Sequence[FileSlice]) -> Iterator[list[FileSlice]]:
+    limit = max(GROUP_BYTES, sum(file.size for file in files) // MAX_SCANS)
     group: list[FileSlice] = []
+    names: set[str] = set()
     size = 0
     for file in files:
-        alone = file.rows is not None or file.size > GROUP_BYTES // 2
-        if group and (alone or size + file.size > GROUP_BYTES or len(group) == GROUP_FILES):
+        alone = file.rows is not None or file.size >= max(ALONE_BYTES, limit // 8)
+        full = size + file.size > limit or len(group) == GROUP_FILES or file.name in names
+        if group and (alone or full):
             yield group
-            group, size = [], 0
+            group, names, size = [], set(), 0
         if alone:
             yield [file]
         else:
             group.append(file)
+            names.add(file.name)
             size += file.size
     if group:
         yield group
@@ -88,7 +109,7 @@ def _scan(group: Sequence[FileSlice], load: Callable[[list[str]], DataFrame], pa
             return df
         first, last = wanted
         return df.where((metadata["row_index"] >= first) & (metadata["row_index"] < last))
-    place = [_number_of_file(metadata["file_path"], group).alias(_FILE)]
+    place = [_number_of_file(metadata["file_name"], group).alias(_FILE)]
     if parquet:
         place.append(metadata["row_index"].alias(_ROW))
     else:
@@ -97,16 +118,10 @@ def _scan(group: Sequence[FileSlice], load: Callable[[list[str]], DataFrame], pa
     return df.select("*", *place).coalesce(1).sortWithinPartitions(*names).drop(*names)
 
 
-def _number_of_file(path: Column, group: Sequence[FileSlice]) -> Column:
-    numbers = F.create_map(*(F.lit(x) for i, file in enumerate(group) for x in (_quoted(file.path), i)))
-    unknown = F.raise_error(F.concat(F.lit("Perseid asked Spark for other files than this one: "), path))
-    return F.coalesce(F.try_element_at(numbers, path), unknown.cast("int"))
-
-
-def _quoted(path: str) -> str:
-    """The path as Spark's ``_metadata.file_path`` spells it."""
-    scheme, separator, rest = path.partition("://")
-    return scheme + separator + "".join(c if c > "\x9f" and not c.isspace() else quote(c, _UNQUOTED) for c in rest)
+def _number_of_file(name: Column, group: Sequence[FileSlice]) -> Column:
+    numbers = F.create_map(*(F.lit(x) for number, file in enumerate(group) for x in (file.name, number)))
+    unknown = F.raise_error(F.concat(F.lit("Perseid asked Spark for other files than this one: "), name))
+    return F.coalesce(F.try_element_at(numbers, name), unknown.cast("int"))
 
 
 def _union(parts: Sequence[DataFrame]) -> DataFrame:

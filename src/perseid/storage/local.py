@@ -68,6 +68,8 @@ class LocalStore(Store):
             finally:
                 temporary.unlink(missing_ok=True)
             sync_folder(target.parent)
+            if target.parent != self.folder:  # made by somebody else just now, perhaps, and not durable yet
+                sync_folder(target.parent.parent)
         return True
 
     def append(self, path: str, data: bytes, *, durable: bool = True) -> None:

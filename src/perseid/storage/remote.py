@@ -20,7 +20,8 @@ import pyarrow.fs as pafs
 from perseid.errors import RootError
 from perseid.storage.store import TEMPORARY, Readable, Store, relative, reported, token
 
-_PARTS = ".parts"
+_PARTS = ".parts"  # a folder: what was appended to the file
+_BEFORE = ".before"  # the file as it was, while it is being replaced where a move cannot replace
 _CLAIM_ATTEMPTS = 6
 
 
@@ -69,10 +70,9 @@ class RemoteStore(Store):
         # appended to and rewritten (the ledger) numbers its lines, so that a reader can tell.
         with self._reported("write", path):
             temporary, size = self._temporary(path, chunks)
-            self.filesystem.move(temporary, self._at(path))
+            self._replace(temporary, path)
             self._next_part.pop(path, None)
-            if self._type(path + _PARTS) == pafs.FileType.Directory:
-                self.filesystem.delete_dir(self._at(path + _PARTS))
+            self._remove(path + _PARTS, path + _BEFORE)
         return size
 
     def create(self, path: str, data: bytes) -> bool:
@@ -93,7 +93,8 @@ class RemoteStore(Store):
                         self.filesystem.move(temporary, self._at(path))
                         return True
                 finally:
-                    self.filesystem.delete_file(self._at(f"{claims}/{mine}"))
+                    with suppress(OSError):
+                        self.filesystem.delete_file(self._at(f"{claims}/{mine}"))
                 time.sleep(0.02 * 2**attempt * (0.5 + os.urandom(1)[0] / 256))
             return False  # somebody is about to, or died over it
 
@@ -111,9 +112,10 @@ class RemoteStore(Store):
         with self._reported("read", path, missing=True):
             parts = self._names(path + _PARTS)
             pieces = [self._whole(f"{path}{_PARTS}/{name}") for name in parts]
-            if not parts or self._type(path) == pafs.FileType.File:
-                pieces.insert(0, self._whole(path))
-            return b"".join(pieces)
+            for whole in (path, path + _BEFORE):
+                if self._type(whole) == pafs.FileType.File:
+                    return b"".join([self._whole(whole), *pieces])
+            return b"".join(pieces) if parts else self._whole(path)
 
     def open(self, path: str) -> Readable:
         with self._reported("read", path, missing=True):
@@ -122,30 +124,25 @@ class RemoteStore(Store):
 
     def list(self, path: str) -> builtins.list[str]:
         with self._reported("list", path):
-            return sorted({name.removesuffix(_PARTS) for name in self._names(path)})
+            return sorted({name.removesuffix(_PARTS).removesuffix(_BEFORE) for name in self._names(path)})
 
     def exists(self, path: str) -> bool:
         with self._reported("look for", path):
-            return any(self._type(place) != pafs.FileType.NotFound for place in (path, path + _PARTS))
+            return any(self._type(place) != pafs.FileType.NotFound for place in (path, path + _PARTS, path + _BEFORE))
 
     def size(self, path: str) -> int:
         with self._reported("look at", path, missing=True):
-            info = self.filesystem.get_file_info(self._at(path))
-            parts = self._infos(path + _PARTS)
-            if info.type == pafs.FileType.NotFound and not parts:
+            whole, before = self.filesystem.get_file_info([self._at(path), self._at(path + _BEFORE)])
+            files = [file for file in (whole, before) if file.type == pafs.FileType.File][:1]
+            files += self._infos(path + _PARTS)
+            if not files:
                 raise FileNotFoundError(f"nothing at {self.uri(path)}")
-            return int(info.size or 0) + sum(int(part.size) for part in parts)
+            return sum(int(file.size) for file in files)
 
     def delete(self, path: str) -> None:
         with self._reported("delete", path):
             self._next_part.pop(path, None)
-            for place in (path, path + _PARTS):
-                kind = self._type(place)
-                with suppress(FileNotFoundError):
-                    if kind == pafs.FileType.Directory:
-                        self.filesystem.delete_dir(self._at(place))
-                    elif kind == pafs.FileType.File:
-                        self.filesystem.delete_file(self._at(place))
+            self._remove(path, path + _PARTS, path + _BEFORE)
 
     def rename(self, old: str, new: str) -> None:
         """A folder is moved file by file where the storage has no folders: not at once for a reader."""
@@ -165,12 +162,26 @@ class RemoteStore(Store):
 
     def sweep(self, path: str) -> None:
         with self._reported("sweep", path):
-            for info in self._infos(path, hidden=True):
-                with suppress(FileNotFoundError):
-                    if info.type == pafs.FileType.Directory:
-                        self.filesystem.delete_dir(info.path)
-                    else:
-                        self.filesystem.delete_file(info.path)
+            self._remove(*(f"{path}/{info.base_name}".lstrip("/") for info in self._infos(path, hidden=True)))
+
+    def _replace(self, temporary: str, path: str) -> None:
+        """Move a file to where another may be. Some storage (HDFS) refuses that: then the other steps aside first."""
+        try:
+            self.filesystem.move(temporary, self._at(path))
+        except OSError:
+            if self._type(path) != pafs.FileType.File:
+                raise
+            self._remove(path + _BEFORE)
+            self.filesystem.move(self._at(path), self._at(path + _BEFORE))
+            self.filesystem.move(temporary, self._at(path))
+
+    def _remove(self, *paths: str) -> None:
+        for info in self.filesystem.get_file_info([self._at(path) for path in paths]):
+            with suppress(FileNotFoundError):
+                if info.type == pafs.FileType.Directory:
+                    self.filesystem.delete_dir(info.path)
+                elif info.type == pafs.FileType.File:
+                    self.filesystem.delete_file(info.path)
 
     def _move_folder(self, old: str, new: str) -> None:
         selector = pafs.FileSelector(self._at(old), recursive=True)

@@ -11,7 +11,6 @@ version before. On a local store only operating system calls are made, so that a
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import struct
@@ -22,6 +21,7 @@ from pathlib import Path
 from pickle import PickleBuffer
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import xxhash
 
 from perseid.errors import CorruptData, StorageFailed
@@ -155,9 +155,9 @@ def _verified(stream: Readable, file: SnapshotFile, where: str) -> memoryview:
     """The whole file in one aligned piece of memory, if it is what was written."""
     if file.bytes < _SMALLEST:
         raise CorruptData(f"snapshot {where}: no snapshot has {file.bytes} bytes")
-    memory = bytearray(file.bytes + _ALIGNMENT)
-    shift = -ctypes.addressof(ctypes.c_char.from_buffer(memory)) % _ALIGNMENT
-    whole = memoryview(memory)[shift : shift + file.bytes]
+    memory = np.empty(file.bytes + _ALIGNMENT, dtype=np.uint8)  # unlike a bytearray, not filled with zeros first
+    shift = -memory.ctypes.data % _ALIGNMENT
+    whole = memory.data[shift : shift + file.bytes]
     hasher = xxhash.xxh3_128()
     at, end = 0, file.bytes - _DIGEST_BYTES
     while at < file.bytes:

@@ -1,6 +1,7 @@
 import io
 import json
 import threading
+import time
 
 import pytest
 from rich.console import Console
@@ -26,8 +27,9 @@ PICTURE = Progress(
 class Scripted:
     """A running application that shows the given pictures, one per look, then ends."""
 
-    def __init__(self, *pictures: Progress, error: Exception | None = None) -> None:
+    def __init__(self, *pictures: Progress, error: Exception | None = None, endless: bool = False) -> None:
         self._pictures = list(pictures)
+        self._endless = endless
         self._error = error
         self.stopped = False
 
@@ -37,7 +39,8 @@ class Scripted:
     def wait(self, timeout_s: float | None = None) -> bool:
         if len(self._pictures) == 1 and self._error:
             raise self._error
-        return len(self._pictures) == 1 or self.stopped
+        time.sleep(min(timeout_s or 0, 0.01))
+        return self.stopped or (len(self._pictures) == 1 and not self._endless)
 
     def stop(self) -> None:
         self.stopped = True
@@ -94,7 +97,7 @@ def test_live_mode_ends_with_the_application():
 def test_a_set_stop_stops_the_application():
     stop = threading.Event()
     stop.set()
-    running = Scripted(PICTURE, PICTURE, PICTURE)
+    running = Scripted(PICTURE, endless=True)
     shown(running, "lines", stop)
     assert running.stopped
 

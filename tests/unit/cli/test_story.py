@@ -51,12 +51,12 @@ RECORDS = [
     (
         {
             "kind": "recovery_started",
-            "reason": "driver restart",
+            "reason": "all hosts are lost",
             "mode": "application",
             "shards": [],
             "checkpoint": None,
         },
-        "recovery of the whole application starts from the beginning: driver restart",
+        "recovery of the whole application starts from the beginning: all hosts are lost",
     ),
     (
         {
@@ -105,6 +105,12 @@ RECORDS = [
     ),
     ({"kind": "app_stopped", "reason": "asked to"}, "application stopped: asked to"),
 ]
+
+
+def test_the_start_is_no_recovery():
+    record = {"kind": "recovery_started", "reason": "start", "mode": "application", "shards": [], "checkpoint": None}
+    assert sentence(record) == "its state begins empty"
+    assert sentence({**record, "checkpoint": 3}) == "its state is loaded from checkpoint 3"
 
 
 @pytest.mark.parametrize(("record", "text"), RECORDS, ids=[f"{r['kind']}-{i}" for i, (r, _) in enumerate(RECORDS)])

@@ -233,7 +233,7 @@ def test_an_empty_output(output: Any) -> None:
 def test_event_time_and_combine_of_the_wrong_type() -> None:
     text = mistakes(with_operator(Count(), event_time="ts", combine="sum"))
     assert "event_time='ts': expected perseid.event_time(column, delay=…)" in text
-    assert "combine='sum': expected a function of a DataFrame" in text
+    assert "combine='sum': expected SQL aggregates by column name" in text
 
 
 def two_inputs(change: Callable[[Stream, Stream], tuple[Any, Any]], operator: Any = None, key: Any = "id") -> App:

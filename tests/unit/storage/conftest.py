@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.fs as pafs
 import pytest
@@ -19,7 +20,7 @@ def store(tmp_path: Path) -> Store:
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path) -> Store:
+def elsewhere(tmp_path: Path) -> RemoteStore:
     """A store that is not local, as far as the library can tell."""
     folder = tmp_path / "elsewhere"
     folder.mkdir()
@@ -28,7 +29,32 @@ def elsewhere(tmp_path: Path) -> Store:
     return store
 
 
-@pytest.fixture(params=["store", "elsewhere"])
+class NoReplace:
+    """A filesystem like HDFS, which moves no file to where another is."""
+
+    def __init__(self, filesystem: pafs.FileSystem) -> None:
+        self.filesystem = filesystem
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.filesystem, name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NoReplace, (self.filesystem,)
+
+    def move(self, old: str, new: str) -> None:
+        if self.filesystem.get_file_info(new).type != pafs.FileType.NotFound:
+            raise OSError("HDFS rename failed")
+        self.filesystem.move(old, new)
+
+
+@pytest.fixture
+def hdfs(elsewhere: RemoteStore) -> Store:
+    return RemoteStore(NoReplace(elsewhere.filesystem), elsewhere.folder, elsewhere.root)
+
+
+@pytest.fixture(params=["store", "elsewhere", "hdfs"])
 def any_store(request: pytest.FixtureRequest) -> Store:
     found: Store = request.getfixturevalue(request.param)
     return found

@@ -146,7 +146,7 @@ def test_damage_before_the_end_is_reported(store: Store, start: Starter, take_ov
     file = ledger_file(store, 1)
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(lines[0] + lines[1].replace(b"1000", b"1001") + lines[2])
-    with pytest.raises(CorruptData, match="line 2 of 3 fails its hash.*; put the file back"):
+    with pytest.raises(CorruptData, match=r"line 2 of 3 fails its hash.*; put the file back"):
         Ledger.open(store, take_over(store))
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import pickle
 import resource
 import subprocess
@@ -14,6 +13,11 @@ import pytest
 from perseid.errors import RootError, StorageFailed
 from perseid.storage.durable import write_file
 from perseid.storage.store import Store, failure, local_folder
+
+
+def names(folder: Path) -> list[str]:
+    """What is really there, hidden or not."""
+    return sorted(path.name for path in folder.iterdir())
 
 
 def test_what_was_written_is_read_back(any_store: Store) -> None:
@@ -53,7 +57,7 @@ def test_a_failing_producer_leaves_no_temporary_file(store: Store) -> None:
 
     with pytest.raises(ValueError, match="producer"):
         store.write("folder/a", chunks())
-    assert os.listdir(store.local / "folder") == []
+    assert names(store.local / "folder") == []
 
 
 def test_create_is_for_the_first_only(any_store: Store) -> None:
@@ -202,6 +206,37 @@ def test_a_root_below_a_file_is_refused_and_the_message_says_what_to_do(tmp_path
         Store.at(str(tmp_path / "file" / "root"))
 
 
+def test_a_file_that_is_being_replaced_is_there_all_the_time(hdfs: Store) -> None:
+    hdfs.write("folder/a", [b"old"])
+    hdfs.rename("folder/a", "folder/a.before")  # as if the writer had died between two moves
+    assert hdfs.read("folder/a") == b"old" and hdfs.size("folder/a") == 3
+    assert hdfs.exists("folder/a") and hdfs.list("folder") == ["a"] and not hdfs.create("folder/a", b"x")
+    for content in (b"new", b"newer"):
+        hdfs.write("folder/a", [content])
+        assert hdfs.read("folder/a") == content
+    hdfs.delete("folder/a")
+    assert hdfs.list("folder") == []
+
+
+def test_a_root_may_be_any_uri_that_pyarrow_knows() -> None:
+    store = Store.at("mock:///bucket/app")
+    assert store.local is None and store.uri("x/y") == "mock:///bucket/app/x/y"
+    assert store.create("a/b", b"1") and not store.create("a/b", b"2")
+    store.append("a/b", b"3")
+    assert store.read("a/b") == b"13" and store.list("a") == ["b"]
+
+
+def test_a_root_may_be_any_uri_that_fsspec_knows() -> None:
+    pytest.importorskip("fsspec")
+    store = Store.at("memory://bucket/app")
+    store.write("a/b", [b"0"])
+    store.write("a/b", [b"1"])
+    store.append("a/b", b"3")
+    assert store.read("a/b") == b"13" and store.list("a") == ["b"]
+    store.delete("a")
+    assert not store.exists("a")
+
+
 def test_opening_a_root_leaves_nothing_in_it(tmp_path: Path) -> None:
     Store.at(str(tmp_path))
     assert list(tmp_path.iterdir()) == []
@@ -219,7 +254,7 @@ def test_a_folder_where_the_file_should_be_fails_the_write_and_leaves_no_rest(st
     store.write("a/b", [b"x"])
     with pytest.raises(StorageFailed, match="cannot write"):
         store.write("a", [b"x"])
-    assert store.list("") == ["a"] and os.listdir(store.local) == ["a"]
+    assert store.list("") == ["a"] and names(store.local) == ["a"]
 
 
 FULL_DISK = """
@@ -245,7 +280,7 @@ def test_a_write_that_is_cut_short_leaves_what_was_there(tmp_path: Path) -> None
     assert done.stdout.count("File too large") == 3
     assert (tmp_path / "log").read_bytes() == b"x" * 1000 + b"z"
     assert (tmp_path / "whole").read_bytes() == b"old"
-    assert sorted(os.listdir(tmp_path)) == ["log", "whole"]
+    assert names(tmp_path) == ["log", "whole"]
 
 
 def test_a_full_device_is_reported(tmp_path: Path) -> None:
@@ -263,7 +298,7 @@ def test_a_full_filesystem_is_reported_and_leaves_no_rest(tmp_path: Path) -> Non
         store.write("small", [b"x"])
         with pytest.raises(StorageFailed, match="No space left on device"):
             store.write("big", [b"x" * 1000] * 1000)
-        assert os.listdir(tmp_path / "root") == ["small"]
+        assert names(tmp_path / "root") == ["small"]
         store.write("small", [b"y"])
         subprocess.run(["mount", "-o", "remount,ro", tmp_path], check=True)
         with pytest.raises(StorageFailed, match="read-only"):
