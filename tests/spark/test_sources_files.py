@@ -103,7 +103,16 @@ def test_many_files_are_read_in_order(spark, store, inbox):
 def test_names_that_mean_something_to_spark_or_to_a_url_are_only_names(spark, store, tmp_path):
     inbox = tmp_path / "in [1] 50%"
     inbox.mkdir()
-    names = ["a b.txt", "ü+ö.txt", "50%.txt", "x[1].txt", "q{a,b}.txt", "100%25.txt", "e=1&f;g,h'i(j)!~@$.txt", "#1?.txt"]
+    names = [
+        "a b.txt",
+        "ü+ö.txt",
+        "50%.txt",
+        "x[1].txt",
+        "q{a,b}.txt",
+        "100%25.txt",
+        "e=1&f;g,h'i(j)!~@$.txt",
+        "#1?.txt",
+    ]
     for i, name in enumerate(names):
         put_lines(inbox, name, [f"{i}"], 100 + i)
     source = opened(files(inbox, format="text"), spark, store)

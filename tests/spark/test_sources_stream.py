@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+from pyspark.sql.types import StructType
 
 from perseid.errors import ApplicationFailed, SettingsError
 from perseid.sources import stream
@@ -47,7 +49,9 @@ def put(inbox: Path, name: str, first: int, rows: int) -> None:
 
 
 def lines(spark: SparkSession, inbox: Path) -> DataFrame:
-    return spark.readStream.option("maxFilesPerTrigger", 1).text(str(inbox)).select(F.col("value").cast("long").alias("n"))
+    return (
+        spark.readStream.option("maxFilesPerTrigger", 1).text(str(inbox)).select(F.col("value").cast("long").alias("n"))
+    )
 
 
 def opened(source: StreamSource, spark: SparkSession, store: Store, running: list[StreamSource]) -> StreamSource:
@@ -162,6 +166,40 @@ def test_the_failure_of_the_query_comes_out_of_the_source(spark, store, inbox, r
     source = opened(stream(df), spark, store, running)
     with pytest.raises(ApplicationFailed, match=r"the streaming query stopped.*start again"):
         wait_for(source, 0, 1)
+
+
+def test_a_python_data_source_is_taken_like_any_other(spark, store, running):
+    class CountingReader(SimpleDataSourceStreamReader):
+        def initialOffset(self) -> dict[str, int]:
+            return {"n": 0}
+
+        def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[int]], dict[str, int]]:
+            end = min(30, start["n"] + 10)
+            return self.readBetweenOffsets(start, {"n": end}), {"n": end}
+
+        def readBetweenOffsets(self, start: dict[str, int], end: dict[str, int]) -> Iterator[tuple[int]]:
+            return iter([(n,) for n in range(start["n"], end["n"])])
+
+    class Counting(DataSource):
+        """Gives the numbers up to 30, ten at a time."""
+
+        @classmethod
+        def name(cls) -> str:
+            return "counting"
+
+        def schema(self) -> str:
+            return "n long"
+
+        def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:
+            return CountingReader()
+
+    spark.dataSource.register(Counting)
+    source = opened(stream(spark.readStream.format("counting").load()), spark, store, running)
+    deadline = time.monotonic() + 60
+    while source.rows(Offset(0), end := source.end(Offset(0), None, 0)) != 30:
+        assert time.monotonic() < deadline, f"{end} batches after a minute"
+        time.sleep(0.05)
+    assert numbers(source, 0, end) == list(range(30))
 
 
 def test_bad_settings_are_refused(spark, store, inbox, running):

@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 
 from perseid.errors import SettingsError, SourceChanged
 from perseid.sources import table
-from perseid.sources import table as table_function
 from perseid.sources.table import TableSource
 from perseid.storage.store import Store
 from perseid.vocabulary import Offset
@@ -54,10 +53,9 @@ def test_rows_are_ordered_by_what_is_asked_for(spark, store):
     assert source.read(Offset(0), Offset(0)).columns == ["n", "s"]
 
 
-def test_big_tables_are_cut_into_files_and_stay_in_order(spark, store, monkeypatch):
-    monkeypatch.setattr("perseid.sources.table.ROWS_PER_FILE", 10)
-    source = opened(table(spark.range(0, 500, 1, 2)), spark, store)
-    assert len(source._files) == 50
+def test_big_tables_are_cut_into_files_and_stay_in_order(spark, store):
+    source = opened(TableSource(spark.range(0, 500, 1, 2), rows_per_file=10), spark, store)
+    assert len([name for name in store.list(f"{FOLDER}/rows") if name.startswith("part-")]) == 50
     assert numbers(source.read(Offset(5), Offset(487))) == list(range(5, 487))
 
 
@@ -89,7 +87,7 @@ def test_an_empty_table_is_finished_at_once(spark, store):
 
 def test_bad_settings_are_refused(spark):
     with pytest.raises(SettingsError, match="expected a DataFrame"):
-        table_function([1, 2])  # type: ignore[arg-type]
+        table([1, 2])  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="streaming"):
         table(spark.readStream.format("rate").load())
     with pytest.raises(SettingsError, match="cannot order by 'nothing'"):

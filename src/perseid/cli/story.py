@@ -35,7 +35,7 @@ def tone(record: Record) -> str:
         return "green"
     if kind in ("app_started", "app_stopped"):
         return "bold"
-    if kind in ("epoch_admitted", "epoch_committed", "snapshot_written", "trimmed"):
+    if kind in ("epoch_admitted", "epoch_committed", "snapshots_forked", "snapshot_written", "trimmed"):
         return "dim"
     return ""
 
@@ -124,6 +124,7 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
     ),
     "epoch_failed": lambda r: f"epoch {r['epoch']} of unit {r['unit']} failed (attempt {r['attempt']}): {r['error']}",
     "checkpoint_started": _checkpoint_started,
+    "snapshots_forked": lambda r: f"checkpoint {r['checkpoint']}: host {r['host']} goes on, its snapshots are on their way",
     "snapshot_written": lambda r: (
         f"checkpoint {r['checkpoint']}: snapshot of {r['shard']} written, {size(r['bytes'])} in {duration(r['ms'])}"
     ),

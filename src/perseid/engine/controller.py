@@ -187,7 +187,6 @@ class Controller:
                 return (do.CommitEpoch(unit, epoch), *self._released())
             case on.ReplayFinished(unit):
                 self.pipeline.ended(unit)
-                state.failures = 0
                 if self.recovering is not None:
                     self.recovering.replaying.discard(unit)
                 return ()

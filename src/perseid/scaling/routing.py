@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from perseid.vocabulary import SLOTS, HostId, OperatorName, ShardId, Version
 
@@ -78,7 +79,7 @@ class RoutingTable:
         for operator in {s.operator for s in self.routes}:
             bounds = sorted(r.slots for r in self.of(operator))
             assert bounds[0][0] == 0 and bounds[-1][1] == SLOTS, f"operator {operator!r} does not cover the slots"
-            assert all(a[1] == b[0] for a, b in zip(bounds, bounds[1:], strict=False)), f"{operator!r}: gap or overlap"
+            assert all(a[1] == b[0] for a, b in pairwise(bounds)), f"{operator!r}: gap or overlap"
 
 
 def place(

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from itertools import islice
 from os import PathLike, fspath
 from typing import Literal
 
@@ -216,7 +217,7 @@ class Files:
         if store.exists(path):
             return StructType.fromJson(unseal(store.read(path), store.uri(path)))
         found = sorted(self._listing.new(()), key=lambda file: (file.mtime_ns, file.path))
-        ready = [file for file in found if self._count(file) is not None][:_INFER_FILES]
+        ready = list(islice((file for file in found if self._count(file) is not None), _INFER_FILES))
         if not ready:
             raise SettingsError(
                 f"sources.files({self.path!r}): no {self.format} files are there yet to find the schema from; "

@@ -55,6 +55,7 @@ class TableSource:
 
     df: DataFrame
     order_by: tuple[str | Column, ...] = ()
+    rows_per_file: int = ROWS_PER_FILE
     kind: str = field(default="table", init=False)
     _spark: SparkSession = field(init=False, repr=False)
     _schema: StructType = field(init=False, repr=False)
@@ -118,7 +119,7 @@ class TableSource:
     def _store(self, store: Store, folder: str) -> None:
         df = self.df.orderBy(*self.order_by) if self.order_by else self.df
         try:
-            df.write.option("maxRecordsPerFile", ROWS_PER_FILE).parquet(store.uri(folder))
+            df.write.option("maxRecordsPerFile", self.rows_per_file).parquet(store.uri(folder))
         except PySparkException as error:
             said = str(error).partition("\n")[0]
             raise SettingsError(f"sources.table: cannot store the DataFrame as parquet: {said}") from error

@@ -121,6 +121,8 @@ class Chronicle:
                         "operator_failed", operator=shard.operator, shard=shard.index, epoch=epoch, error=message
                     )
                     self.say(message.splitlines()[0])
+            case on.SnapshotsForked(host, checkpoint, unit):
+                self.record("snapshots_forked", checkpoint=checkpoint, host=host, unit=unit)
             case on.CheckpointFailed(checkpoint, message):
                 self.record("checkpoint_failed", checkpoint=checkpoint, error=message)
 

@@ -86,6 +86,10 @@ RECORDS = [
         "checkpoint 4 starts at epochs 7 of a and 6 of b",
     ),
     (
+        {"kind": "snapshots_forked", "checkpoint": 4, "host": 2, "unit": "main"},
+        "checkpoint 4: host 2 goes on, its snapshots are on their way",
+    ),
+    (
         {"kind": "snapshot_written", "checkpoint": 4, "shard": "count/0", "bytes": 2048, "ms": 12},
         "checkpoint 4: snapshot of count/0 written, 2.0 KB in 12 ms",
     ),

@@ -1,0 +1,63 @@
+"""The rows: parquet files, made once, that all sides read the same way, some files to an epoch.
+
+Row ``id`` has the key ``sizes.KEY_SQL``. A folder of many epochs has few different files, linked again and again under new names:
+no side can tell, and the disk stays free.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from perseid.bench.engine.sizes import KEYS, ROWS_PER_EPOCH, SMALL_ROWS
+
+DIFFERENT = 4
+"""Epochs with files of their own; the ones after them are links."""
+
+SCHEMA = "key long"
+SLICE = 10
+"""``transformWithState`` gets the rows of one key in so many: as many rows for a key as everybody, in a tenth of the time."""
+
+
+def keys(first: int, count: int) -> np.ndarray:
+    """The keys of some rows in a row."""
+    ids = np.arange(first, first + count, dtype=np.int64)
+    return ids * 2654435761 % KEYS
+
+
+def big(folder: Path, epochs: int) -> Path:
+    """Epochs of a million rows in two files each."""
+    return _files(folder, epochs, ROWS_PER_EPOCH, parts=2)
+
+
+def sliced(folder: Path, epochs: int) -> Path:
+    """The same epochs, of which only the rows of a tenth of the keys are left."""
+    return _files(folder, epochs, ROWS_PER_EPOCH, parts=2, below=KEYS // SLICE)
+
+
+def small(folder: Path, epochs: int) -> Path:
+    """Epochs of a thousand rows in a file each."""
+    return _files(folder, epochs, SMALL_ROWS, parts=1)
+
+
+def _files(folder: Path, epochs: int, rows: int, *, parts: int, below: int | None = None) -> Path:
+    folder.mkdir(parents=True)
+    oldest_s = int(time.time()) - epochs - 60
+    part_rows = rows // parts
+    for epoch in range(epochs):
+        for part in range(parts):
+            path = folder / f"{epoch:05d}-{part}.parquet"
+            like = folder / f"{epoch % DIFFERENT:05d}-{part}.parquet"
+            if like == path:
+                column = keys(epoch * rows + part * part_rows, part_rows)
+                column = column if below is None else column[column < below]
+                pq.write_table(pa.table({"key": column}), path)
+                os.utime(path, (oldest_s, oldest_s))
+            else:
+                path.hardlink_to(like)
+    return folder

@@ -1,0 +1,150 @@
+"""Spark's side: its own JVM aggregate, ``transformWithState`` and the identity job, each with the settings that suit it best.
+
+Streams read the same files as Perseid, a fixed number to a batch. Their results go to one parquet folder per batch that is overwritten
+when a batch is repeated: exactly once, like Perseid's, and written with the same options.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from perseid.bench.engine import data
+from perseid.bench.engine.applications import OUTPUT
+from perseid.bench.engine.sizes import ROWS_PER_EPOCH, SHARDS
+from perseid.bench.engine.timings import Commit, from_progress
+
+ROCKSDB = "spark.sql.streaming.stateStore.rocksdb"
+SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.adaptive.enabled": "false",  # Spark ignores it for stateful streams; the identity job is faster without
+    "spark.sql.shuffle.partitions": str(SHARDS),
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.numRecentProgressUpdates": "5000",
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    f"{ROCKSDB}.changelogCheckpointing.enabled": "true",
+    f"{ROCKSDB}.trackTotalNumberOfRows": "false",  # counting rows costs a look-up for every write
+}
+
+
+@cache
+def spark() -> SparkSession:
+    """This process's session."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(f"local[{max(SHARDS, os.cpu_count() or SHARDS)}]").appName("perseid-bench-peers")
+    for key, value in SETTINGS.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def begin() -> None:
+    """Start Spark."""
+    spark().range(1).count()
+
+
+def native(folder: Path, work: Path) -> list[Commit]:
+    """The aggregate of the JVM."""
+    return _stream(folder, work, 2, lambda rows: rows.groupBy("key").count())
+
+
+def transform_with_state(folder: Path, work: Path, files: int) -> list[Commit]:
+    """``transformWithState``, its processor in Python."""
+    return _stream(
+        folder, work, files, lambda rows: rows.groupBy("key").transformWithState(CountRows(), OUTPUT, "Update", "None")
+    )
+
+
+def transform_with_state_in_pandas(folder: Path, work: Path, files: int) -> list[Commit]:
+    """``transformWithStateInPandas``."""
+    return _stream(
+        folder,
+        work,
+        files,
+        lambda rows: rows.groupBy("key").transformWithStateInPandas(CountFrames(), OUTPUT, "Update", "None"),
+    )
+
+
+def identity(folder: Path, batches: int) -> list[Commit]:
+    """Batch jobs that bring the rows of each key together, send them through Python, and throw them away."""
+    files = sorted(str(path) for path in folder.iterdir())
+    commits = []
+    for batch in range(batches):
+        began = time.time()
+        rows = spark().read.schema(data.SCHEMA).parquet(*files[2 * batch : 2 * batch + 2])
+        rows.repartition(SHARDS, "key").mapInArrow(_same, data.SCHEMA).write.format("noop").mode("overwrite").save()
+        ended = time.time()
+        commits.append(Commit(ended * 1000, (ended - began) * 1000, ROWS_PER_EPOCH))
+    return commits
+
+
+class CountRows(StatefulProcessor):
+    """The count of one key, row API."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._count = handle.getValueState("count", "n long")
+
+    def handleInputRows(self, key, rows, timerValues):  # type: ignore[no-untyped-def]
+        before = self._count.get()
+        total = (before[0] if before is not None else 0) + sum(1 for _ in rows)
+        self._count.update((total,))
+        yield Row(key=key[0], n=total)
+
+    def close(self) -> None:
+        pass
+
+
+class CountFrames(CountRows):
+    """The count of one key, pandas API."""
+
+    def handleInputRows(self, key, rows, timerValues):  # type: ignore[no-untyped-def]
+        import pandas as pd
+
+        before = self._count.get()
+        total = (before[0] if before is not None else 0) + sum(len(frame) for frame in rows)
+        self._count.update((total,))
+        yield pd.DataFrame({"key": [key[0]], "n": [total]})
+
+
+def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+
+
+def _stream(folder: Path, work: Path, files: int, counted: Callable[[DataFrame], DataFrame]) -> list[Commit]:
+    rows = spark().readStream.schema(data.SCHEMA).option("maxFilesPerTrigger", files).parquet(str(folder))
+
+    def write(batch: DataFrame, number: int) -> None:
+        (
+            batch.write.mode("overwrite")
+            .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+            .option("mapreduce.fileoutputcommitter.algorithm.version", "2")
+            .option("fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
+            .option("fs.file.impl.disable.cache", "true")
+            .parquet(str(work / "out" / f"batch={number}"))
+        )
+
+    query = (
+        counted(rows)
+        .writeStream.outputMode("update")
+        .option("checkpointLocation", str(work / "checkpoint"))
+        .trigger(availableNow=True)
+        .foreachBatch(write)
+        .start()
+    )
+    query.awaitTermination()
+    return from_progress(query.recentProgress)

@@ -1,0 +1,109 @@
+"""A side of the comparison: a process with its own JVM and its own Spark settings, told what to run and otherwise idle.
+
+One session for all sides would be simpler, but then they would share one JIT, one heap and one set of settings, and what suits
+one (adaptive execution off, task slots for hosts) would be put on the other. Only one side works at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import ParamSpec, Self, TypeVar
+
+import psutil
+
+from perseid.errors import PerseidError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+TIMEOUT_S = 300.0
+
+
+class SideFailed(PerseidError):
+    """What a side was told to run did not end well."""
+
+
+class Side:
+    """A process that runs module-level functions, one at a time, and keeps what they keep between calls."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self._log = folder / f"{name}.log"
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, str(self._log)), name=f"bench-{name}")
+        self._process.start()
+        theirs.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a function over there and wait for what it returns."""
+        try:
+            self._connection.send((function, args, kwargs))
+            if not self._connection.poll(TIMEOUT_S):
+                self._kill()
+                raise SideFailed(f"{self.name}: {function.__name__} took over {TIMEOUT_S:.0f} s and was ended")
+            worked, value = self._connection.recv()
+        except (EOFError, OSError) as error:
+            raise SideFailed(f"{self.name}: {function.__name__}: the process died:\n{self._last_words()}") from error
+        if not worked:
+            raise SideFailed(f"{self.name}: {function.__name__}: {value}")
+        result: R = value
+        return result
+
+    def close(self) -> None:
+        """End the process, and the JVM with it."""
+        with contextlib.suppress(OSError):
+            self._connection.send(None)
+        self._process.join(15.0)
+        if self._process.is_alive():
+            self._kill()
+        self._connection.close()
+
+    def _kill(self) -> None:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in psutil.Process(self._process.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+        self._process.kill()
+        self._process.join(5.0)
+
+    def _last_words(self) -> str:
+        try:
+            return "\n".join(self._log.read_text(errors="replace").splitlines()[-12:])
+        except OSError:
+            return ""
+
+
+def _serve(connection: Connection, log: str) -> None:
+    """The process's life. What Spark prints goes to the log."""
+    file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    sys.stdout.flush()
+    for stream in (1, 2):
+        os.dup2(file, stream)
+    while True:
+        try:
+            order = connection.recv()
+        except EOFError:
+            return
+        if order is None:
+            return
+        function, args, kwargs = order
+        try:
+            connection.send((True, function(*args, **kwargs)))
+        except PerseidError as error:
+            connection.send((False, str(error)))
+        except Exception:
+            connection.send((False, traceback.format_exc(limit=-6)))

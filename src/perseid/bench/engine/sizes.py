@@ -1,0 +1,70 @@
+"""How much is measured: the numbers of a full and of a quick run. A quick run has all parts and fewer repetitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KEYS = 100_000
+ROWS_PER_EPOCH = 1_000_000
+SMALL_ROWS = 1_000
+SHARDS = 2
+CHECKPOINT_S = 10
+KEY_SQL = f"(id * 2654435761) % {KEYS}"
+"""The key of row ``id``: every key once in 100,000 rows, in no order that helps anybody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """One run's repetitions."""
+
+    rounds: int  # of everything that is interleaved with a peer
+    epochs: int  # of Perseid in one round of the count, at least; a round lasts until it has had a checkpoint
+    batches: int  # of the JVM aggregate and of the identity job
+    state_batches: int  # of transformWithState, a tenth of the rows each
+    discarded: int  # epochs and batches at the start of a round of the count that do not count
+    small_epochs: int
+    small_discarded: int
+    small_rounds: int
+    pandas: bool  # measure transformWithStateInPandas, too
+    growth_epochs: int
+    growth_from: int  # the driver's memory is first read after this many
+    checkpoint_rounds: int
+    checkpoint_window_s: int
+    host_kills: int
+    executor_kills: int
+
+
+FULL = Sizes(
+    rounds=3,
+    epochs=24,
+    batches=8,
+    state_batches=5,
+    discarded=3,
+    small_epochs=60,
+    small_discarded=20,
+    small_rounds=3,
+    pandas=True,
+    growth_epochs=1_000,
+    growth_from=200,
+    checkpoint_rounds=4,
+    checkpoint_window_s=20,
+    host_kills=7,
+    executor_kills=3,
+)
+QUICK = Sizes(
+    rounds=1,
+    epochs=8,
+    batches=5,
+    state_batches=3,
+    discarded=2,
+    small_epochs=45,
+    small_discarded=20,
+    small_rounds=1,
+    pandas=False,
+    growth_epochs=200,
+    growth_from=60,
+    checkpoint_rounds=1,
+    checkpoint_window_s=10,
+    host_kills=2,
+    executor_kills=1,
+)
