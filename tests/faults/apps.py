@@ -461,6 +461,19 @@ def journal_of(root: str | Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.endswith("}")]
 
 
+class Folder:
+    """Where one run lives."""
+
+    def __init__(self, path: Path) -> None:
+        self.root, self.out = str(path / "root"), str(path / "out")
+
+    def journal(self) -> list[dict[str, Any]]:
+        return journal_of(self.root)
+
+    def kinds(self) -> list[str]:
+        return [entry["kind"] for entry in self.journal()]
+
+
 # -- a running application ----------------------------------------------------------------------------------------
 
 

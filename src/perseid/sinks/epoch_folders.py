@@ -14,9 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from perseid.errors import CorruptData, RootError, SettingsError
-from perseid.sinks.part_files import Format, write_parts
+from perseid.sinks.part_files import Format, Mapped, Part, can_be_mapped, write_mapped_parts, write_parts
 from perseid.storage.sealed import seal, unseal
 from perseid.storage.store import Store, token
 from perseid.vocabulary import Epoch
@@ -62,6 +63,20 @@ class EpochFolders:
         if self.files is not None:
             df = df.coalesce(self.files)
         parts = write_parts(df, place, staged, self.kind, expected_bytes=self._last_bytes)
+        self._put(epoch, digest, staged, parts)
+
+    def write_mapped(self, epoch: Epoch, digest: str, schema: StructType, mapped: Mapped) -> bool:
+        """Like ``write``, in the Python tasks that make the rows. False, and nothing done, where that is not the way."""
+        place = self._opened()
+        if self.files is not None or not can_be_mapped(place, schema, self.kind, self._last_bytes):
+            return False
+        staged = f"{_STAGING}/epoch={epoch}-{token()}"
+        self._put(epoch, digest, staged, write_mapped_parts(mapped, schema, place, staged))
+        return True
+
+    def _put(self, epoch: Epoch, digest: str, staged: str, parts: list[Part]) -> None:
+        """Give the written files their name."""
+        place = self._opened()
         self._last_bytes = sum(part.bytes for part in parts)
         marker = seal({"epoch": epoch, "digest": digest, "parts": [part.name for part in parts]})
         target = f"epoch={epoch}"

@@ -9,7 +9,7 @@ failed were never reported and are left behind. Both stream: the choice, made by
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -70,12 +70,32 @@ def _by_spark(df: DataFrame, store: Store, folder: str, format: Format) -> None:
     writer.save(store.uri(folder))
 
 
+Mapped = Callable[["_PartWriter", str], DataFrame]
+"""Makes the DataFrame of what a function yields for the rows, given the function and the schema of what it yields."""
+
+
+def write_mapped_parts(mapped: Mapped, schema: T.StructType, store: Store, folder: str) -> list[Part]:
+    """Like ``write_parts`` for parquet, where the rows are at hand in a Python task already: they need not go back to Spark."""
+    assert store.local is not None
+    return _run(mapped, "parquet", schema.json(), store.local / folder)
+
+
+def can_be_mapped(store: Store, schema: T.StructType, format: Format, expected_bytes: int) -> bool:
+    """Is ``write_mapped_parts`` possible, and the faster way?"""
+    local = store.local is not None and format == "parquet"
+    return local and expected_bytes < SMALL_BYTES and _can_go_through_python(schema, format)
+
+
 def _by_tasks(df: DataFrame, folder: Path, format: Format) -> list[Part]:
-    attempts = folder.with_name(f"{folder.name}.attempts-{token()}")
-    attempts.mkdir(parents=True)
     if format == "json":
         df = df.select(F.to_json(F.struct("*")).alias("line"))
-    report = df.mapInArrow(_PartWriter(str(attempts), format, df.schema.json()), _REPORT).toArrow()
+    return _run(df.mapInArrow, format, df.schema.json(), folder)
+
+
+def _run(mapped: Callable[..., DataFrame], format: Format, schema: str, folder: Path) -> list[Part]:
+    attempts = folder.with_name(f"{folder.name}.attempts-{token()}")
+    attempts.mkdir(parents=True)
+    report = mapped(_PartWriter(str(attempts), format, schema), _REPORT).toArrow()
     parts = sorted((Part(**row) for row in report.to_pylist()), key=lambda part: part.name)
     folder.mkdir()
     for part in parts:  # one by one: an attempt that nobody waits for may still be adding files to the other folder

@@ -6,9 +6,11 @@ rows, so a replay after a crash may skip it; with another digest it is different
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from perseid.storage.store import Store
 from perseid.vocabulary import Epoch
@@ -36,3 +38,14 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Let go of what `open` took. A closed sink may be opened again."""
+
+
+@runtime_checkable
+class MappedSink(Sink, Protocol):
+    """A sink that can take rows inside the Python task that has them, which saves them the way back into Spark."""
+
+    def write_mapped(self, epoch: Epoch, digest: str, schema: StructType, mapped: Callable[..., DataFrame]) -> bool:
+        """Like ``write``; ``mapped(function, schema)`` is what ``df.mapInArrow(function, schema)`` would be.
+
+        False, with nothing done, where ``write`` must be used.
+        """

@@ -126,5 +126,20 @@ class Generator:
         pass
 
     def _base(self, start: int, end: int, partitions: int) -> DataFrame:
-        high_bits = F.shiftrightunsigned(F.xxhash64(F.col("id"), F.lit(self.seed).cast("long")), 11)
-        return self._spark.range(start, end, 1, partitions).withColumn("noise", high_bits * F.lit(2.0**-53))
+        """Rows ``start`` to ``end`` as columns id and noise.
+
+        Spark writes the bounds of a range, and any number, into the code it generates and compiles: with other numbers in
+        every epoch it would compile every epoch anew (a quarter of a second of CPU for 1 M rows). So the range is padded to
+        a power of two and cut by numbers that come from an array, which generated code only refers to.
+        """
+        per_task = -(-(end - start) // partitions)
+        padded = max(10, (per_task - 1).bit_length())
+        at = F.col("id")
+        zero = (at < 0).cast("int")  # not known to be constant, so that the array is not folded into the code
+        numbers = F.array(*(F.lit(n).cast("long") for n in (start, per_task, end)))
+        first, count, last = (F.get(numbers, zero + i) for i in range(3))
+        place = at.bitwiseAND(F.lit((1 << padded) - 1).cast("long"))
+        rows = self._spark.range(0, partitions << padded, 1, partitions).where(place < count)
+        rows = rows.select((first + F.shiftright(at, padded) * count + place).alias("id"), last.alias("last"))
+        high_bits = F.shiftrightunsigned(F.xxhash64(at, F.lit(self.seed).cast("long")), 11)
+        return rows.where(at < F.col("last")).select(at, (high_bits * F.lit(2.0**-53)).alias("noise"))

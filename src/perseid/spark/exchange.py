@@ -141,6 +141,17 @@ class Exchange:
         return connection, connection.receive()
 
 
+@dataclass(frozen=True)
+class Then:
+    """An exchange, and what is done with its answers in the same task."""
+
+    exchange: Exchange
+    function: Any  # what mapInArrow takes
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from self.function(self.exchange(batches))
+
+
 def _key(address: Address) -> tuple[str, str, int, str]:
     return (address.machine, address.host, address.port, address.unix)
 

@@ -17,7 +17,7 @@ from perseid.graph.nodes import EpochInfo, SinkNode, SourceNode, StatefulNode, T
 from perseid.scaling.routing import RoutingTable
 from perseid.spark.channel import Address
 from perseid.spark.compiled import Compiled, to_rows, union
-from perseid.spark.exchange import EpochHeader, Exchange
+from perseid.spark.exchange import EpochHeader, Exchange, Then
 from perseid.spark.rows import EPOCH
 from perseid.spark.shape import feeders_of
 from perseid.storage.records import Admitted
@@ -95,7 +95,10 @@ class Frames:
             for i, name in enumerate(node.inputs):
                 inputs[i].append(one.node(name).withColumn(EPOCH, F.lit(int(admitted.epoch))))
         together = [union(frames) for frames in inputs]
-        return self._exchange(node, together, epochs, routing, addresses, release, only=wanted, extra=(EPOCH,), wanted=False)
+        rows, exchange = self._exchange(
+            node, together, epochs, routing, addresses, release, only=wanted, extra=(EPOCH,), wanted=False
+        )
+        return rows.mapInArrow(exchange, self.compiled.operators[operator].output)
 
     def _exchange(
         self,
@@ -111,7 +114,8 @@ class Frames:
         aside: frozenset[int] = frozenset(),
         extra: tuple[str, ...] = (),
         wanted: bool = True,
-    ) -> DataFrame:
+    ) -> tuple[DataFrame, Exchange]:
+        """The rows of each shard together, and the function that gives them to its host."""
         name = OperatorName(node.name)
         compiled = self.compiled.operators[node.name]
         routes = routing.of(name)
@@ -134,7 +138,7 @@ class Frames:
             aside=aside,
             wanted=wanted,
         )
-        return rows.mapInArrow(exchange, compiled.output)
+        return rows, exchange
 
 
 class EpochFrames:
@@ -202,9 +206,19 @@ class EpochFrames:
             case SinkNode():
                 raise AssertionError(f"sink {name!r} is not a stream")
             case StatefulNode():
-                return self._stateful(node)
+                rows, exchange = self._stateful(node)
+                return rows.mapInArrow(exchange, frames.compiled.operators[name].output)
 
-    def _stateful(self, node: StatefulNode) -> DataFrame:
+    def mapped(self, name: str) -> Callable[..., DataFrame] | None:
+        """What ``node(name).mapInArrow`` would be, in the tasks of the exchange itself; None where others read it, too."""
+        frames = self._frames
+        node = frames.graph.node(name)
+        if not isinstance(node, StatefulNode) or node.unit != frames.unit.name or len(frames.graph.consumers(name)) > 1:
+            return None
+        rows, exchange = self._stateful(node)
+        return lambda function, schema: rows.mapInArrow(Then(exchange, function), schema)
+
+    def _stateful(self, node: StatefulNode) -> tuple[DataFrame, Exchange]:
         routes = self._routing.of(OperatorName(node.name))
         only = recalled = None
         if self._only is not None:

@@ -41,7 +41,13 @@ from perseid.state.codec import decode, encode
 from perseid.state.operator_state import capture, fresh, restore, run_epoch, state_bytes
 from perseid.storage import layout
 from perseid.storage.process import Process
-from perseid.storage.snapshots import SnapshotFile, read_snapshot, write_snapshot
+from perseid.storage.snapshots import (
+    SnapshotFile,
+    publish_snapshot,
+    read_snapshot,
+    write_local_snapshot,
+    write_snapshot,
+)
 from perseid.storage.store import Store
 from perseid.vocabulary import Epoch, OperatorName, ShardId, Version
 
@@ -229,7 +235,9 @@ class Host:
                 self._tell("snapshot_failed", checkpoint=checkpoint, message=f"shard {wrong[0].log.shard} is not there")
                 return
             if command["synchronous"]:
-                results = [self._write(checkpoint, e, h) for e, h in zip(command["shards"], helds, strict=True)]
+                results = [
+                    self._write(checkpoint, e, h, forked=False) for e, h in zip(command["shards"], helds, strict=True)
+                ]
                 self._tell("forked", checkpoint=checkpoint, unit=unit, ms=_since(began))
                 for result in results:
                     self._tell(**result)
@@ -250,21 +258,24 @@ class Host:
             with contextlib.suppress(OSError, AttributeError):
                 os.nice(10)  # epochs go first
             for entry, held in zip(entries, helds, strict=True):
-                line = json.dumps(self._write(checkpoint, entry, held)) + "\n"
+                line = json.dumps(self._write(checkpoint, entry, held, forked=True)) + "\n"
                 os.write(writer, line.encode())
         except BaseException:
             os.write(writer, (json.dumps({"kind": "snapshot_failed", "message": traceback.format_exc(limit=4)}) + "\n").encode())
         finally:
             os._exit(0)
 
-    def _write(self, checkpoint: int, entry: dict[str, Any], held: HeldShard) -> dict[str, Any]:
+    def _write(self, checkpoint: int, entry: dict[str, Any], held: HeldShard, *, forked: bool) -> dict[str, Any]:
         """Make one shard's state durable; what to tell the controller."""
         began = time.monotonic()
         shard = held.log.shard
         header = {"operator": shard.operator, "index": shard.index, "epoch": held.log.applied, "slots": entry["slots"]}
         try:
             buffers = encode(capture(held.operator))
-            file = write_snapshot(self.store, entry["path"], header, buffers, local=self.copies)
+            if forked and self.store.local is None:  # a forked child must not use the library behind a remote store
+                file = write_local_snapshot(self.copies, entry["path"], header, buffers)
+            else:
+                file = write_snapshot(self.store, entry["path"], header, buffers, local=self.copies)
         except (StorageFailed, OSError) as error:
             return {"kind": "snapshot_failed", "checkpoint": checkpoint, "message": f"shard {shard}: {error}"}
         return {
@@ -282,14 +293,25 @@ class Host:
         told = 0
         with os.fdopen(reader, "rb") as lines:
             for line in lines:
+                message = {"checkpoint": checkpoint, **json.loads(line)}
+                if message["kind"] == "written" and self.store.local is None:
+                    message = self._publish(message)
                 with contextlib.suppress(ChannelError):
-                    self._tell(**{"checkpoint": checkpoint, **json.loads(line)})
+                    self._tell(**message)
                 told += 1
         with contextlib.suppress(ChildProcessError):
             os.waitpid(child, 0)
         if told < expected:
             with contextlib.suppress(ChannelError):
                 self._tell("snapshot_failed", checkpoint=checkpoint, message="the process that wrote the snapshot died")
+
+    def _publish(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Bring a snapshot that the child wrote to the local disk into the store."""
+        try:
+            publish_snapshot(self.store, SnapshotFile(**message["file"]), self.copies)
+        except (StorageFailed, OSError) as error:
+            return {"kind": "snapshot_failed", "checkpoint": message["checkpoint"], "message": str(error)}
+        return message
 
     # -- epochs ---------------------------------------------------------------------------------------------------
 

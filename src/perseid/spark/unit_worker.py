@@ -6,17 +6,18 @@ import queue
 import threading
 from collections.abc import Callable, Mapping
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.errors import Fenced, StorageFailed
 from perseid.graph.graph import Graph, Unit
-from perseid.graph.nodes import SinkNode, StatefulNode
+from perseid.graph.nodes import SinkNode
 from perseid.graph.topology import UnitShape
+from perseid.sinks.sink import MappedSink
 from perseid.spark.channel import Address
 from perseid.spark.exchange import failure_in
-from perseid.spark.frames import Frames
+from perseid.spark.frames import EpochFrames, Frames
 from perseid.spark.jobs import cancel, tagged
 from perseid.spark.reports import Report, Reports
 from perseid.spark.streams import Streams
@@ -121,19 +122,26 @@ class UnitWorker:
             for node in self._unit.nodes:
                 if isinstance(node, SinkNode):
                     self._check(command.attempt)
-                    self._write(node, admitted, frames.node(node.inputs[0]))
+                    self._write(node, admitted, frames)
         finally:
             frames.forget()
         reports = self._reports.of_epoch(self._shape.shards, command.epoch)
         self._finished(self._name, admitted, reports)
         return on.UnitFinished(self._name, command.epoch, command.attempt)
 
-    def _write(self, node: SinkNode, admitted: Admitted, df: DataFrame) -> None:
+    def _write(self, node: SinkNode, admitted: Admitted, frames: EpochFrames) -> None:
         self._lease.check()
-        if not node.sink.holds(admitted.epoch, admitted.digest):
-            node.sink.write(admitted.epoch, admitted.digest, df)
-        elif any(isinstance(n, StatefulNode) for n in self._unit.nodes):
-            df.write.format("noop").mode("overwrite").save()  # state must see it, the sink has it
+        stream, sink = node.inputs[0], node.sink
+        if sink.holds(admitted.epoch, admitted.digest):
+            if self._shape.operators:
+                frames.node(stream).write.format("noop").mode("overwrite").save()  # state must see it, the sink has it
+            return
+        mapped = frames.mapped(stream) if isinstance(sink, MappedSink) else None
+        if mapped is not None and isinstance(sink, MappedSink):
+            schema = self._frames.compiled.schemas[stream]
+            if sink.write_mapped(admitted.epoch, admitted.digest, schema, mapped):
+                return
+        sink.write(admitted.epoch, admitted.digest, frames.node(stream))
 
     def _released(self, consumed: Epoch, covered: Epoch) -> dict[OperatorName, Epoch]:
         retaining = self._shape.retaining

@@ -1,10 +1,9 @@
-"""Perseid's side: runs its applications for one round each, in its own process, and gives back the journal of what happened."""
+"""Perseid's side: runs its applications, in its own process, and gives back the journal of what happened."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,9 @@ from pyspark.sql import SparkSession
 
 import perseid
 from perseid import App, every
-from perseid.bench.engine import applications
-from perseid.bench.engine.sizes import CHECKPOINT_S, ROWS_PER_EPOCH, SHARDS, SMALL_ROWS
+from perseid.bench.measuring import applications
+from perseid.bench.measuring.memory import DriverMemory
+from perseid.bench.measuring.sizes import CHECKPOINT_S, ROWS_PER_EPOCH, SHARDS, SMALL_ROWS
 from perseid.engine.progress import Progress
 from perseid.spark import session
 from perseid.spark.runtime import Running
@@ -26,15 +26,14 @@ NO_CHECKPOINTS = perseid.parallel(every(hours=24))
 PATIENCE_S = 240.0
 
 
-@cache
-def spark(master: str | None = None) -> SparkSession:
-    """This process's session, as Perseid builds it for an application that brings none: two hosts and a spare."""
-    return session.build(master, hosts=SHARDS, spares=1, app_name="perseid-bench")
-
-
 def begin(master: str | None = None) -> None:
-    """Start Spark."""
-    spark(master).range(1).count()
+    """Start Spark as Perseid does for an application that brings no session: two hosts and a spare."""
+    session.build(master, hosts=SHARDS, spares=1, app_name="perseid-bench").range(1).count()
+
+
+def spark() -> SparkSession:
+    """This process's session."""
+    return SparkSession.builder.getOrCreate()
 
 
 def count(folder: Path, work: Path, epochs: int, *, combine: bool) -> Journal:
@@ -45,12 +44,17 @@ def count(folder: Path, work: Path, epochs: int, *, combine: bool) -> Journal:
     return end(running)
 
 
-def small(folder: Path, work: Path) -> Journal:
-    """The keyed count in epochs of a thousand rows, until all files are read."""
-    app = applications.count(folder, work / "out", combine=False)
-    running = start(app, work, max_rows_per_epoch=SMALL_ROWS, available_now=True)
-    running.wait(PATIENCE_S)
-    return journal(running)
+def small(
+    folder: Path, work: Path, epochs: int, read_at: int, *, sink: str
+) -> tuple[Journal, DriverMemory, DriverMemory]:
+    """The keyed count in so many epochs of a thousand rows; the driver's memory after ``read_at`` of them and at the end."""
+    app = applications.count(folder, work / "out", combine=False, sink=sink)
+    running = start(app, work, max_rows_per_epoch=SMALL_ROWS)
+    wait_for(running, lambda p: p.epoch >= read_at)
+    before = DriverMemory.read(spark())
+    wait_for(running, lambda p: p.epoch >= epochs)
+    after = DriverMemory.read(spark())
+    return end(running), before, after
 
 
 def start(app: App, work: Path, **settings: Any) -> Running:
@@ -59,11 +63,11 @@ def start(app: App, work: Path, **settings: Any) -> Running:
     return app.start(spark(), root=str(work / "root"), **settings)
 
 
-def wait_for(running: Running, reached: Callable[[Progress], bool], every_s: float = 0.05) -> Progress:
+def wait_for(running: Running, reached: Callable[[Progress], bool]) -> Progress:
     """Wait until its picture shows something."""
     until = time.monotonic() + PATIENCE_S
     while not reached(progress := running.progress()):
-        assert not running.wait(every_s), "the application ended before it was measured"
+        assert not running.wait(0.05), "the application ended before it was measured"
         assert time.monotonic() < until, f"waited over {PATIENCE_S:.0f} s; last: {progress}"
     return progress
 
@@ -71,8 +75,4 @@ def wait_for(running: Running, reached: Callable[[Progress], bool], every_s: flo
 def end(running: Running) -> Journal:
     """Stop it; what happened."""
     running.stop()
-    return journal(running)
-
-
-def journal(running: Running) -> Journal:
     return list(read_journal(Store.at(running.root)))

@@ -14,12 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from perseid.bench.engine.sizes import KEYS, ROWS_PER_EPOCH, SMALL_ROWS
+from perseid.bench.measuring.sizes import KEYS, ROWS_PER_EPOCH, SMALL_ROWS
 
 DIFFERENT = 4
 """Epochs with files of their own; the ones after them are links."""
 
-SCHEMA = "key long"
 SLICE = 10
 """``transformWithState`` gets the rows of one key in so many: as many rows for a key as everybody, in a tenth of the time."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -56,7 +57,7 @@ def rows_per_s(commits: Sequence[Commit], discard: int) -> float:
 def rows_per_s_within(commits: Sequence[Commit], from_ms: float, length_ms: float) -> float:
     """Rows a second in a window of time; an epoch that lies partly in it counts by its part."""
     rows = 0.0
-    for before, commit in zip(commits, commits[1:], strict=False):
+    for before, commit in pairwise(commits):
         inside = min(commit.at_ms, from_ms + length_ms) - max(before.at_ms, from_ms)
         if inside > 0:
             rows += commit.rows * inside / (commit.at_ms - before.at_ms)
@@ -66,7 +67,7 @@ def rows_per_s_within(commits: Sequence[Commit], from_ms: float, length_ms: floa
 def gaps_ms(commits: Sequence[Commit], discard: int) -> list[float]:
     """From commit to commit: the whole cycle, whatever a side counts as its own time."""
     assert discard > 0
-    return [after.at_ms - before.at_ms for before, after in zip(commits[discard - 1 :], commits[discard:], strict=False)]
+    return [after.at_ms - before.at_ms for before, after in pairwise(commits[discard - 1 :])]
 
 
 def stalls_ms(entries: Iterable[Mapping[str, Any]]) -> list[float]:

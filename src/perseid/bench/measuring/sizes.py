@@ -9,6 +9,7 @@ ROWS_PER_EPOCH = 1_000_000
 SMALL_ROWS = 1_000
 SHARDS = 2
 CHECKPOINT_S = 10
+SCHEMA = "key long"
 KEY_SQL = f"(id * 2654435761) % {KEYS}"
 """The key of row ``id``: every key once in 100,000 rows, in no order that helps anybody."""
 
@@ -21,7 +22,6 @@ class Sizes:
     epochs: int  # of Perseid in one round of the count, at least; a round lasts until it has had a checkpoint
     batches: int  # of the JVM aggregate and of the identity job
     state_batches: int  # of transformWithState, a tenth of the rows each
-    discarded: int  # epochs and batches at the start of a round of the count that do not count
     small_epochs: int
     small_discarded: int
     small_rounds: int
@@ -38,8 +38,7 @@ FULL = Sizes(
     rounds=3,
     epochs=24,
     batches=8,
-    state_batches=5,
-    discarded=3,
+    state_batches=6,
     small_epochs=60,
     small_discarded=20,
     small_rounds=3,
@@ -54,9 +53,8 @@ FULL = Sizes(
 QUICK = Sizes(
     rounds=1,
     epochs=8,
-    batches=5,
-    state_batches=3,
-    discarded=2,
+    batches=6,
+    state_batches=4,
     small_epochs=45,
     small_discarded=20,
     small_rounds=1,

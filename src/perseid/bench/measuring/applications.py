@@ -9,8 +9,7 @@ import pyarrow as pa
 
 import perseid
 from perseid import App, Operator, state
-from perseid.bench.engine import data
-from perseid.bench.engine.sizes import KEY_SQL, KEYS, SHARDS
+from perseid.bench.measuring.sizes import KEY_SQL, KEYS, SCHEMA, SHARDS
 
 OUTPUT = "key long, n long"
 
@@ -68,13 +67,13 @@ class Newest(Operator):
         return pa.table({"key": [self.context.shard.index], "n": [self.rows]})
 
 
-def count(folder: Path, out: Path, *, combine: bool) -> App:
-    """A keyed count over parquet files, to parquet files, exactly once."""
+def count(folder: Path, out: Path, *, combine: bool, sink: str = "parquet") -> App:
+    """A keyed count over parquet files, to parquet files, exactly once (or to nowhere)."""
     app = App("count")
-    rows = app.source("rows", perseid.sources.files(folder, schema=data.SCHEMA))
+    rows = app.source("rows", perseid.sources.files(folder, schema=SCHEMA))
     operator, partial = (CombinedCount(), {"n": "count(*)"}) if combine else (Count(), None)
     counts = rows.stateful("count", operator, key="key", shards=SHARDS, output=OUTPUT, combine=partial)
-    counts.sink("out", perseid.sinks.parquet(out))
+    counts.sink("out", perseid.sinks.parquet(out) if sink == "parquet" else perseid.sinks.noop())
     return app
 
 

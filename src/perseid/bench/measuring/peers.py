@@ -15,12 +15,11 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from perseid.bench.engine import data
-from perseid.bench.engine.applications import OUTPUT
-from perseid.bench.engine.sizes import ROWS_PER_EPOCH, SHARDS
-from perseid.bench.engine.timings import Commit, from_progress
+from perseid.bench.measuring.applications import OUTPUT
+from perseid.bench.measuring.sizes import ROWS_PER_EPOCH, SCHEMA, SHARDS
+from perseid.bench.measuring.timings import Commit, from_progress
 
 ROCKSDB = "spark.sql.streaming.stateStore.rocksdb"
 SETTINGS = {
@@ -45,7 +44,9 @@ def spark() -> SparkSession:
     """This process's session."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(f"local[{max(SHARDS, os.cpu_count() or SHARDS)}]").appName("perseid-bench-peers")
+    builder = SparkSession.builder.master(f"local[{max(SHARDS, os.cpu_count() or SHARDS)}]").appName(
+        "perseid-bench-peers"
+    )
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
@@ -63,10 +64,14 @@ def native(folder: Path, work: Path) -> list[Commit]:
     return _stream(folder, work, 2, lambda rows: rows.groupBy("key").count())
 
 
-def transform_with_state(folder: Path, work: Path, files: int) -> list[Commit]:
+def transform_with_state(folder: Path, work: Path, files: int, *, sink: str = "parquet") -> list[Commit]:
     """``transformWithState``, its processor in Python."""
     return _stream(
-        folder, work, files, lambda rows: rows.groupBy("key").transformWithState(CountRows(), OUTPUT, "Update", "None")
+        folder,
+        work,
+        files,
+        lambda rows: rows.groupBy("key").transformWithState(CountRows(), OUTPUT, "Update", "None"),
+        sink,
     )
 
 
@@ -86,8 +91,8 @@ def identity(folder: Path, batches: int) -> list[Commit]:
     commits = []
     for batch in range(batches):
         began = time.time()
-        rows = spark().read.schema(data.SCHEMA).parquet(*files[2 * batch : 2 * batch + 2])
-        rows.repartition(SHARDS, "key").mapInArrow(_same, data.SCHEMA).write.format("noop").mode("overwrite").save()
+        rows = spark().read.schema(SCHEMA).parquet(*files[2 * batch : 2 * batch + 2])
+        rows.repartition(SHARDS, "key").mapInArrow(_same, SCHEMA).write.format("noop").mode("overwrite").save()
         ended = time.time()
         commits.append(Commit(ended * 1000, (ended - began) * 1000, ROWS_PER_EPOCH))
     return commits
@@ -125,26 +130,30 @@ def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
-def _stream(folder: Path, work: Path, files: int, counted: Callable[[DataFrame], DataFrame]) -> list[Commit]:
-    rows = spark().readStream.schema(data.SCHEMA).option("maxFilesPerTrigger", files).parquet(str(folder))
+def _stream(
+    folder: Path, work: Path, files: int, counted: Callable[[DataFrame], DataFrame], sink: str = "parquet"
+) -> list[Commit]:
+    rows = spark().readStream.schema(SCHEMA).option("maxFilesPerTrigger", files).parquet(str(folder))
+    writer = counted(rows).writeStream.outputMode("update").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(work / "checkpoint"))
+    writer = writer.foreachBatch(_Batches(work / "out")) if sink == "parquet" else writer.format("noop")
+    query = writer.start()
+    query.awaitTermination()
+    return from_progress(query.recentProgress)
 
-    def write(batch: DataFrame, number: int) -> None:
-        (
+
+class _Batches:
+    """Writes every batch to a folder of its own."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        writer = (
             batch.write.mode("overwrite")
             .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
             .option("mapreduce.fileoutputcommitter.algorithm.version", "2")
             .option("fs.file.impl", "org.apache.hadoop.fs.RawLocalFileSystem")
             .option("fs.file.impl.disable.cache", "true")
-            .parquet(str(work / "out" / f"batch={number}"))
         )
-
-    query = (
-        counted(rows)
-        .writeStream.outputMode("update")
-        .option("checkpointLocation", str(work / "checkpoint"))
-        .trigger(availableNow=True)
-        .foreachBatch(write)
-        .start()
-    )
-    query.awaitTermination()
-    return from_progress(query.recentProgress)
+        writer.parquet(str(self._out / f"batch={number}"))

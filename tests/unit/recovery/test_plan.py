@@ -1,0 +1,95 @@
+"""The plan: only what failed where that is possible, else everything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perseid.checkpoint.life import CompletedCheckpoint
+from perseid.graph.topology import StreamShape, Topology, UnitShape
+from perseid.recovery.plan import Observation, decide
+from perseid.vocabulary import ShardId
+
+
+@dataclass(frozen=True)
+class Saved:
+    operator: str
+    index: int
+    epoch: int
+
+
+A0, A1, B0 = ShardId("a", 0), ShardId("a", 1), ShardId("b", 0)
+
+
+def topology(kind: str = "transient", stacked: bool = False) -> Topology:
+    if stacked:
+        unit = UnitShape("main", ("in",), {"a": 2, "b": 1}, {"a": frozenset(), "b": frozenset({"a"})})
+        return Topology((unit,), ())
+    up = UnitShape("up", ("in",), {"a": 2}, {"a": frozenset()})
+    down = UnitShape("down", (), {"b": 1}, {"b": frozenset()})
+    return Topology((up, down), (StreamShape("s", "up", "down", kind),))  # type: ignore[arg-type]
+
+
+def checkpoint(id: int, **cuts: int) -> CompletedCheckpoint:
+    up, down = cuts.get("up", cuts.get("main", 0)), cuts.get("down", cuts.get("main", 0))
+    saved = {A0: Saved("a", 0, up), A1: Saved("a", 1, up), B0: Saved("b", 0, down)}
+    return CompletedCheckpoint(id, cuts, saved, {})  # type: ignore[arg-type]
+
+
+def seen(*lost: ShardId, checkpoints: tuple[CompletedCheckpoint, ...] = (), **more: object) -> Observation:
+    fields: dict[str, object] = {
+        "finished": {"up": 9, "down": 8, "main": 9},
+        "lost": frozenset(lost),
+        "checkpoints": checkpoints,
+        "newest": checkpoints[0].id if checkpoints else None,
+        "everything": False,
+        "oldest_epoch": 1,
+    }
+    return Observation(**{**fields, **more})  # type: ignore[arg-type]
+
+
+def test_a_shard_fed_by_a_source_goes_back_alone() -> None:
+    plan = decide(topology(), seen(A1, checkpoints=(checkpoint(3, up=5, down=4),)))
+    assert plan.mode == "shards" and set(plan.shards) == {A1}
+    assert plan.replay == {"up": (6, 9)}
+
+
+def test_without_a_checkpoint_it_starts_fresh_and_replays_all() -> None:
+    plan = decide(topology(), seen(A0))
+    assert plan.shards == {A0: None} and plan.replay == {"up": (1, 9)}
+
+
+def test_a_shard_fed_by_a_transient_stream_takes_the_application_with_it() -> None:
+    plan = decide(topology(), seen(B0, checkpoints=(checkpoint(3, up=5, down=4),)))
+    assert plan.mode == "application" and set(plan.shards) == {A0, A1, B0}
+    assert plan.base == {"up": 5, "down": 4} and plan.replay == {}
+
+
+def test_a_shard_fed_by_a_retained_stream_goes_back_alone() -> None:
+    plan = decide(topology("retained"), seen(B0, checkpoints=(checkpoint(3, up=5, down=4),)))
+    assert plan.mode == "shards" and plan.replay == {"down": (5, 8)}
+
+
+def test_a_retained_stream_reaches_back_to_the_newest_checkpoint_only() -> None:
+    plan = decide(topology("retained"), seen(B0, checkpoints=(checkpoint(2, up=3, down=3),), newest=3))
+    assert plan.mode == "application"
+
+
+def test_a_durable_stream_reaches_back_to_every_kept_checkpoint() -> None:
+    plan = decide(topology("durable"), seen(B0, checkpoints=(checkpoint(2, up=3, down=3),), newest=3))
+    assert plan.mode == "shards" and plan.replay == {"down": (4, 8)}
+
+
+def test_an_operator_on_top_of_another_is_fed_from_the_answers_kept_since_the_newest_checkpoint() -> None:
+    shape = topology(stacked=True)
+    assert decide(shape, seen(B0, checkpoints=(checkpoint(3, main=5),))).mode == "shards"
+    assert decide(shape, seen(B0, checkpoints=(checkpoint(2, main=3),), newest=3)).mode == "application"
+
+
+def test_a_fresh_start_says_what_is_gone_for_good() -> None:
+    plan = decide(topology(), seen(A0, oldest_epoch=4, newest=3))
+    assert plan.mode == "application" and plan.checkpoint is None
+    assert plan.lost_epochs == 3 and set(plan.base.values()) == {3}
+
+
+def test_nothing_is_replayed_into_a_shard_whose_snapshot_is_up_to_date() -> None:
+    assert decide(topology(), seen(A0, checkpoints=(checkpoint(3, up=9, down=8),))).replay == {}

@@ -1,0 +1,45 @@
+"""Routing tables and the host pool."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perseid.scaling.pool import Pool
+from perseid.scaling.routing import RoutingTable, even_slots, place
+from perseid.vocabulary import SLOTS, ShardId
+
+
+@given(st.integers(1, SLOTS))
+def test_even_slots_cover_the_key_space_without_gap(shards: int) -> None:
+    RoutingTable.initial({"o": shards}).check()  # type: ignore[dict-item]
+    sizes = [high - low for low, high in even_slots(shards)]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_every_change_is_a_new_version() -> None:
+    table = RoutingTable.initial({"o": 2})  # type: ignore[dict-item]
+    moved = table.moved({ShardId("o", 1): 7})  # type: ignore[dict-item, arg-type]
+    assert (table.version, moved.version) == (1, 2)
+    assert table.host_of(ShardId("o", 1)) is None and moved.host_of(ShardId("o", 1)) == 7  # type: ignore[arg-type]
+    assert moved.shards_on(7) == (("o", 1),)  # type: ignore[arg-type]
+
+
+def test_a_gap_is_found() -> None:
+    table = RoutingTable.initial({"o": 2})  # type: ignore[dict-item]
+    broken = {s: r for s, r in table.routes.items() if s.index == 0}
+    with pytest.raises(AssertionError, match="cover"):
+        RoutingTable(table.version, broken).check()
+
+
+def test_shards_go_to_spares_first_and_then_where_the_fewest_are() -> None:
+    shards = [ShardId("o", i) for i in range(3)]  # type: ignore[arg-type]
+    placed = place(shards, {1: 2, 2: 1}, spares=[3])  # type: ignore[dict-item, list-item]
+    assert list(placed.values()) == [3, 3, 2]
+
+
+def test_the_pool_is_refilled_to_its_size() -> None:
+    pool = Pool(hosts=2, spares=1)
+    assert pool.to_start(alive=1, starting=1) == 1
+    assert pool.to_start(alive=3, starting=1) == 0

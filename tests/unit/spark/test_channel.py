@@ -1,0 +1,129 @@
+"""The channel: peers prove the secret; nothing they claim is believed."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+
+import pyarrow as pa
+import pytest
+
+from perseid.errors import ChannelError, NotAuthentic
+from perseid.spark import channel
+from perseid.spark.channel import Address, accept, connect
+
+SECRET = b"s" * 32
+
+
+def serve(answer, secret: bytes = SECRET) -> tuple[Address, threading.Thread, list[object]]:  # type: ignore[no-untyped-def]
+    server = socket.create_server(("127.0.0.1", 0))
+    seen: list[object] = []
+
+    def run() -> None:
+        sock, _ = server.accept()
+        try:
+            connection = accept(sock, secret)
+            answer(connection, seen)
+        except ChannelError as error:
+            seen.append(error)
+        finally:
+            server.close()
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return Address(*server.getsockname()), thread, seen
+
+
+def test_messages_and_rows_go_both_ways() -> None:
+    table = pa.table({"a": [1, 2, 3], "s": ["x", None, "z"]})
+
+    def answer(connection, seen) -> None:  # type: ignore[no-untyped-def]
+        seen.append(connection.receive())
+        schema, batches = connection.receive_rows()
+        rows = pa.Table.from_batches(list(batches), schema=schema)
+        connection.send({"status": "ok"})
+        connection.send_rows(rows.schema, rows.to_batches())
+
+    address, thread, seen = serve(answer)
+    connection = connect(address, SECRET)
+    connection.send({"hello": 1})
+    connection.send_rows(table.schema, table.to_batches())
+    assert connection.receive() == {"status": "ok"}
+    schema, batches = connection.receive_rows()
+    assert pa.Table.from_batches(list(batches), schema=schema) == table
+    thread.join()
+    assert seen == [{"hello": 1}]
+
+
+def test_a_peer_with_another_secret_is_refused_by_both_sides() -> None:
+    address, thread, seen = serve(lambda c, s: None)
+    with pytest.raises(NotAuthentic):
+        connect(address, b"x" * 32)
+    thread.join()
+    assert isinstance(seen[0], ChannelError)
+
+
+@pytest.mark.parametrize("data", [struct.pack(">I", 2 << 30), b"GET / HTTP/1.1\r\n\r\n" * 40, b"\x00\x00\x00\x02{}", b""])
+def test_a_peer_that_does_not_speak_the_protocol_is_dropped(data: bytes) -> None:
+    address, thread, seen = serve(lambda c, s: None)
+    with socket.create_connection((address.host, address.port)) as peer:
+        peer.sendall(data)
+    thread.join()
+    assert isinstance(seen[0], ChannelError)
+
+
+def test_a_half_open_connection_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "HANDSHAKE_SECONDS", 0.2)
+    address, thread, seen = serve(lambda c, s: None)
+    with socket.create_connection((address.host, address.port)):
+        thread.join()
+    assert "in time" in str(seen[0])
+
+
+def test_an_authentic_peer_cannot_claim_a_message_of_two_gigabytes() -> None:
+    def answer(connection, seen) -> None:  # type: ignore[no-untyped-def]
+        connection.receive()
+
+    address, thread, seen = serve(answer)
+    connection = connect(address, SECRET)
+    connection._sock.sendall(struct.pack(">I", 2_000_000_000))
+    thread.join()
+    assert "claims a message of 2000000000 bytes" in str(seen[0])
+
+
+def test_an_authentic_peer_cannot_claim_an_absurd_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channel, "BUFFER_BYTES", 1 << 16)
+
+    def answer(connection, seen) -> None:  # type: ignore[no-untyped-def]
+        _, batches = connection.receive_rows()
+        list(batches)
+
+    address, thread, seen = serve(answer)
+    connection = connect(address, SECRET)
+    big = pa.table({"a": pa.array(range(100_000), pa.int64())})
+    with pytest.raises(ChannelError):
+        for _ in range(50):
+            connection.send_rows(big.schema, big.to_batches())
+    thread.join()
+    assert "buffer" in str(seen[0])
+
+
+def test_a_connection_that_breaks_in_the_middle_of_a_stream_is_an_error() -> None:
+    def answer(connection, seen) -> None:  # type: ignore[no-untyped-def]
+        _, batches = connection.receive_rows()
+        list(batches)
+
+    address, thread, seen = serve(answer)
+    connection = connect(address, SECRET)
+    sink = pa.BufferOutputStream()
+    table = pa.table({"a": pa.array(range(1000), pa.int64())})
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    connection._sock.sendall(sink.getvalue().to_pybytes()[:-600])
+    connection.close()
+    thread.join()
+    assert isinstance(seen[0], ChannelError)
