@@ -23,15 +23,14 @@ def serve(answer, secret: bytes = SECRET) -> tuple[Address, threading.Thread, li
 
     def run() -> None:
         sock, _ = server.accept()
-        try:
-            connection = accept(sock, secret)
-            answer(connection, seen)
-        except ChannelError as error:
-            seen.append(error)
-        finally:
-            server.close()
-            with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
+        with contextlib.ExitStack() as closing:
+            closing.callback(server.close)
+            try:
+                connection = accept(sock, secret)
+                closing.callback(connection.close)
+                answer(connection, seen)
+            except ChannelError as error:
+                seen.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()
