@@ -455,6 +455,14 @@ def check_late(out: str | Path, rows: int, journal: list[dict[str, Any]]) -> int
     return dropped
 
 
+def dead_letters(root: str | Path, operator: str) -> list[dict[str, Any]]:
+    """The rows an operator could not take."""
+    rows: list[dict[str, Any]] = []
+    for file in sorted(Path(root, "dead-letters", operator).rglob("*.arrow")):
+        rows += pa.ipc.open_file(pa.OSFile(str(file))).read_all().to_pylist()
+    return rows
+
+
 def journal_of(root: str | Path) -> list[dict[str, Any]]:
     """The journal of a root, read without Perseid."""
     lines = [line for file in sorted(Path(root, "journal").glob("*.jsonl")) for line in file.read_text().splitlines()]
@@ -526,6 +534,8 @@ def main() -> None:
     parser.add_argument("--breaks", nargs=3, metavar=("SEQ", "MARK", "HOW"))
     parser.add_argument("--kind", default="transient")
     parser.add_argument("--available-now", action="store_true")
+    parser.add_argument("--dead-letters", action="store_true")
+    parser.add_argument("--lease-seconds", type=float, default=10)
     given = parser.parse_args()
     from perseid.spark.session import build
 
@@ -539,6 +549,7 @@ def main() -> None:
     running = app.start(
         spark, root=given.root, checkpoint=scheme(given.scheme, given.period), hosts=2, spares=1,
         available_now=given.available_now, max_rows_per_epoch=given.epoch_rows,
+        lease_timeout=every(seconds=given.lease_seconds), dead_letters=given.dead_letters,
     )  # fmt: skip
     try:
         while not running.wait(0.1):

@@ -142,10 +142,12 @@ class Controller:
                 return self.checkpoints.written(event)
             case on.InflightSaved():
                 return self.checkpoints.inflight_saved(event)
-            case on.CheckpointFailed(checkpoint, message):
-                if self.checkpoints.pending is not None and self.checkpoints.pending.id == checkpoint:
-                    self.checkpoints.committing = False
-                    return self.checkpoints.abort(message)
+            case on.CheckpointFailed(checkpoint, message, host):
+                if self.checkpoints.pending is None or self.checkpoints.pending.id != checkpoint:
+                    return ()
+                self.checkpoints.committing = False
+                deaths = self.detector.trouble_reported(host, message, self.now_ms) if host is not None else ()
+                return (*self.checkpoints.abort(message), *self._bury(deaths))
             case on.CheckpointCommitted():
                 return self._checkpoint_committed(event)
             case on.StopRequested():
@@ -209,7 +211,7 @@ class Controller:
             commands += self._lose(set(event.shards), event.message.splitlines()[0])
         elif event.kind == "released":
             commands += self._lose(set(self.topology.shards), event.message, everything=True)
-        if cancelled or event.kind == "poisoned":
+        if cancelled or event.kind in ("poisoned", "cancelled"):
             return tuple(commands)
         state.failures += 1
         state.not_before_ms = self.now_ms + min(RETRY_PAUSE_MS * 2 ** (state.failures - 1), RETRY_PAUSE_LIMIT_MS)
@@ -235,6 +237,7 @@ class Controller:
 
     def _checkpoint_committed(self, event: on.CheckpointCommitted) -> tuple[do.Command, ...]:
         commands = self.checkpoints.committed(event)
+        self.detector.trouble_ended()
         for command in commands:
             if isinstance(command, do.Trim):
                 self.oldest_epoch = Epoch(min(command.oldest.cuts.values()) + 1)

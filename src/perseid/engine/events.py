@@ -18,7 +18,7 @@ from perseid.vocabulary import (
     Version,
 )
 
-FailureKind = Literal["host", "operator", "poisoned", "released", "storage", "fenced", "other"]
+FailureKind = Literal["host", "operator", "poisoned", "released", "storage", "fenced", "cancelled", "other"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +134,11 @@ class InflightSaved:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFailed:
-    """A part of a checkpoint could not be made durable."""
+    """A part of a checkpoint could not be made durable; ``host`` if it was a host that could not write."""
 
     checkpoint: CheckpointId
     message: str
+    host: HostId | None = None
 
 
 @dataclass(frozen=True, slots=True)

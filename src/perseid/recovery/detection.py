@@ -4,6 +4,9 @@ A host is dead when its connection broke, when it missed ``misses`` heartbeats, 
 instance because storage is out of its reach). Neighbours above it (the tasks that send it epochs) report what they saw;
 their word makes it suspect, and a suspect has only ``suspect_misses`` heartbeats left to prove itself.
 
+A host that alone cannot reach storage, again and again, is given up, too: its shards are better off elsewhere. Where every
+host has that trouble it is the storage's, and moving shards would not help.
+
 Invariant: a host is reported dead once, whatever number of observers saw it: one failure, one recovery.
 """
 
@@ -34,6 +37,8 @@ class Detector:
     seen_ms: dict[HostId, int] = field(default_factory=dict)  # of hosts that are alive
     suspects: set[HostId] = field(default_factory=set)
     busy: dict[HostId, int] = field(default_factory=dict)  # since when
+    troubles: int = 3  # reports in a row of its own trouble, and nobody else's, after which a host is given up
+    troubled: dict[HostId, int] = field(default_factory=dict)  # reports of own trouble since the last success of anybody
 
     def host_registered(self, host: HostId, now_ms: int) -> None:
         self.seen_ms[host] = now_ms
@@ -56,6 +61,18 @@ class Detector:
         """A neighbour could not reach it."""
         if host in self.seen_ms:
             self.suspects.add(host)
+
+    def trouble_reported(self, host: HostId, reason: str, now_ms: int) -> tuple[Death, ...]:
+        """The host itself says that it cannot do its work."""
+        if host not in self.seen_ms:
+            return ()
+        self.troubled[host] = self.troubled.get(host, 0) + 1
+        alone = len(self.troubled) == 1 and len(self.seen_ms) > 1
+        return (self._bury(host, reason, now_ms),) if alone and self.troubled[host] >= self.troubles else ()
+
+    def trouble_ended(self) -> None:
+        """A checkpoint was completed: everybody could write."""
+        self.troubled.clear()
 
     def lost(self, host: HostId, reason: str, now_ms: int) -> tuple[Death, ...]:
         """Its connection broke, or it gave itself up."""
@@ -85,8 +102,10 @@ class Detector:
         seen = self.seen_ms.pop(host)
         self.suspects.discard(host)
         self.busy.pop(host, None)
+        self.troubled.pop(host, None)
         return Death(host, reason, now_ms - seen)
 
     def check(self) -> None:
         assert self.suspects <= self.seen_ms.keys()
         assert self.busy.keys() <= self.seen_ms.keys()
+        assert self.troubled.keys() <= self.seen_ms.keys()

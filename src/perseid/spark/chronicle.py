@@ -114,6 +114,8 @@ class Chronicle:
 
     def event(self, event: on.Event) -> None:
         match event:
+            case on.UnitFailed(kind="cancelled"):
+                pass
             case on.UnitFailed(unit, epoch, attempt, kind, message, _, shards):
                 self.record("epoch_failed", epoch=epoch, unit=unit, attempt=attempt, error=message)
                 for shard in shards if kind == "operator" else ():

@@ -332,7 +332,7 @@ class Shell:
                 self.chronicle.snapshot_written(message["checkpoint"], message)
                 self.post(on.SnapshotWritten(CheckpointId(message["checkpoint"]), shard, saved))
             case "snapshot_failed":
-                self.post(on.CheckpointFailed(CheckpointId(message["checkpoint"]), message["message"]))
+                self.post(on.CheckpointFailed(CheckpointId(message["checkpoint"]), message["message"], link.id))
 
     # -- the controller's thread ----------------------------------------------------------------------------------
 

@@ -205,5 +205,13 @@ class UnitWorker:
                 shards=(shard,) if kind in ("operator", "poisoned") else (),
             )
         kind = "storage" if isinstance(error, StorageFailed) else "fenced" if isinstance(error, Fenced) else "other"
-        message = f"unit {self._name!r}, epoch {epoch}: {type(error).__name__}: {text.strip()[:2000]}"
+        if command.attempt in self._cancelled:
+            kind = "cancelled"
+        message = f"unit {self._name!r}, epoch {epoch}: {type(error).__name__}: {_without_stack(text)}"
         return on.UnitFailed(self._name, epoch, command.attempt, kind, message)
+
+
+def _without_stack(text: str) -> str:
+    """What Spark says of an error, without the places in its own code."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("at ", "... "))]
+    return "\n".join(lines[:20])[:2000]

@@ -57,3 +57,27 @@ def test_silence_while_the_observer_was_away_does_not_count() -> None:
     d = detector()
     d.paused(10_000)
     assert d.tick(10_100) == ()
+
+
+def test_a_host_that_alone_cannot_reach_storage_is_given_up() -> None:
+    d = detector()
+    assert d.trouble_reported(1, "no space", 10) == ()
+    assert d.trouble_reported(1, "no space", 20) == ()
+    (death,) = d.trouble_reported(1, "no space", 30)
+    assert death.host == 1
+    d.check()
+
+
+def test_trouble_that_all_hosts_have_is_not_theirs() -> None:
+    d = detector()
+    for at in range(5):
+        assert d.trouble_reported(1, "full", at) == ()
+        assert d.trouble_reported(2, "full", at) == ()
+
+
+def test_a_success_ends_the_trouble() -> None:
+    d = detector()
+    d.trouble_reported(1, "full", 1)
+    d.trouble_reported(1, "full", 2)
+    d.trouble_ended()
+    assert d.trouble_reported(1, "full", 3) == ()

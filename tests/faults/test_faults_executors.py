@@ -1,0 +1,110 @@
+"""Executors die on a cluster of separate JVMs (issue 2: point 5, and how it is shown)."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import apps
+import pytest
+from apps import Folder
+from driver import CLUSTER, Driver
+
+pytestmark = pytest.mark.spark
+
+ROWS = 12_000
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+class Start(Protocol):
+    def __call__(self, app: str, *options: str) -> Driver: ...
+
+
+@pytest.fixture
+def start(folder: Folder) -> Iterator[Start]:
+    started: list[Driver] = []
+
+    def run(app: str, *options: str) -> Driver:
+        started.append(Driver(app, folder, "--rows", str(ROWS), "--master", CLUSTER, *options))
+        return started[-1]
+
+    yield run
+    for driver in started:
+        driver.kill_everything()
+
+
+def test_a_killed_executor_costs_no_row(start: Start, folder: Folder) -> None:
+    driver = start("counts")
+    driver.wait_for_checkpoint()
+    os.kill(driver.executors()[0], signal.SIGKILL)
+    driver.wait()
+    apps.check_counts(folder.out, ROWS)
+    assert "host_lost" in folder.kinds()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["transient", "retained", "durable"])
+def test_units_lose_nothing_when_an_executor_takes_streams_and_hosts_with_it(
+    start: Start, folder: Folder, kind: str
+) -> None:
+    driver = start("units", "--kind", kind)
+    driver.wait_for_checkpoint()
+    for _ in range(2):
+        epoch = driver.progress["epoch"]
+        driver.wait_for_epoch(epoch + 3)
+        os.kill(driver.executors()[0], signal.SIGKILL)
+        driver.wait_for_epoch(epoch + 5)
+    driver.wait()
+    apps.check_units(folder.out, ROWS)
+
+
+@pytest.mark.slow
+def test_all_executors_killed_at_once_lose_nothing(start: Start, folder: Folder) -> None:
+    driver = start("chain")
+    driver.wait_for_checkpoint()
+    for pid in driver.executors():
+        os.kill(pid, signal.SIGKILL)
+    driver.wait()
+    apps.check_rollup(folder.out, ROWS)
+
+
+def test_an_operator_that_raises_on_a_cluster_stops_the_application_with_its_own_words(
+    start: Start, folder: Folder
+) -> None:
+    """Spark runs the failed task again by itself there: the shard must not answer the repetition with something vaguer."""
+    driver = start("counts", "--breaks", "3000", "nowhere", "always")
+    assert driver.exit_code() == 1
+    assert driver.error is not None and driver.error["error"] == "ApplicationFailed"
+    assert "row 3000 is more than I can take" in driver.error["message"]
+
+
+@pytest.mark.slow
+def test_a_word_count_whose_hosts_executors_and_driver_are_killed_in_turn_is_exact(
+    start: Start, folder: Folder
+) -> None:
+    lines = [" ".join(f"w{(n * 7 + k) % 113}" for k in range(8)) for n in range(6_000)]
+    into = Path(f"{folder.out}-in")
+    into.mkdir()
+    for number in range(40):
+        (into / f"{number:03d}.txt").write_text("".join(f"{line}\n" for line in lines[number * 150 : (number + 1) * 150]))
+    expected = Counter(word for line in lines for word in line.split(" "))
+    options = ("--available-now", "--epoch-rows", "150")
+    first = start("words", *options)
+    first.wait_for_checkpoint()
+    os.kill(first.hosts()[0], signal.SIGKILL)
+    first.wait_for_epoch(first.progress["epoch"] + 3)
+    os.kill(first.executors()[0], signal.SIGKILL)
+    first.wait_for_epoch(first.progress["epoch"] + 3)
+    first.kill_everything()
+    second = start("words", *options)
+    second.wait_for_epoch(1)
+    second.wait()
+    apps.check_totals(folder.out, "word", expected)

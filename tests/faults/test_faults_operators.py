@@ -1,0 +1,113 @@
+"""Operators that raise: the epoch is tried again, then the application stops and can be resumed; or the rows are put aside."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import apps
+import pyarrow as pa
+import pytest
+from apps import Folder
+from pyspark.sql import SparkSession
+
+from perseid import App, Operator, PerseidError
+from perseid.errors import ApplicationFailed
+from perseid.spark.runtime import Running
+
+pytestmark = pytest.mark.spark
+
+ROWS, EPOCH_ROWS, BAD = 6_000, 250, 2_100
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+class Begin(Protocol):
+    def __call__(self, app: App, **more: Any) -> Running: ...
+
+
+@pytest.fixture
+def begin(spark: SparkSession, folder: Folder) -> Iterator[Begin]:
+    started: list[Running] = []
+
+    def start(app: App, **more: Any) -> Running:
+        settings = {"hosts": 2, "spares": 1, "max_rows_per_epoch": EPOCH_ROWS, "checkpoint": apps.scheme("parallel", 0.7)}
+        started.append(app.start(spark, root=folder.root, **{**settings, **more}))
+        return started[-1]
+
+    yield start
+    for running in started:
+        with contextlib.suppress(PerseidError):
+            running.stop()
+
+
+def breaking(folder: Folder, how: str) -> App:
+    return apps.counts(folder.out, ROWS, operator=apps.Breaks(BAD, f"{folder.root}-mark", how))
+
+
+def test_an_operator_that_raises_once_is_tried_again_and_loses_nothing(begin: Begin, folder: Folder) -> None:
+    running = begin(breaking(folder, "once"))
+    assert running.wait(240)
+    apps.check_counts(folder.out, ROWS)
+    assert "operator_failed" in folder.kinds()
+
+
+def test_an_operator_that_keeps_raising_stops_the_application_which_resumes_after_a_fix(
+    begin: Begin, folder: Folder
+) -> None:
+    Path(f"{folder.root}-mark").touch()
+    running = begin(breaking(folder, "while"))
+    with pytest.raises(ApplicationFailed) as caught:
+        running.wait(240)
+    message = str(caught.value)
+    epoch = BAD // EPOCH_ROWS + 1
+    shard = next(i for i in range(3) if f"shard {i}" in message)
+    assert "operator 'count'" in message and f"epoch {epoch}" in message and "first rows" in message, message
+    assert "row 2100 is more than I can take" in message and "'seq'" in message
+    assert [e["shard"] for e in folder.journal() if e["kind"] == "operator_failed"] == [shard] * 3
+    Path(f"{folder.root}-mark").unlink()
+    again = begin(breaking(folder, "while"))
+    assert again.wait(240)
+    apps.check_counts(folder.out, ROWS)
+
+
+def test_rows_an_operator_cannot_take_are_put_aside_and_all_others_counted(begin: Begin, folder: Folder) -> None:
+    running = begin(breaking(folder, "always"), dead_letters=True)
+    assert running.wait(240)
+    aside = [row["seq"] for row in apps.dead_letters(folder.root, "count")]
+    assert BAD in aside and len(aside) == len(set(aside)) <= EPOCH_ROWS
+    assert running.progress().dead_letters == len(aside)
+    apps.check_totals(folder.out, "key", Counter(n % apps.KEYS for n in range(ROWS) if n not in set(aside)))
+
+
+def test_rows_put_aside_stay_aside_when_their_epoch_is_replayed(begin: Begin, folder: Folder) -> None:
+    running = begin(breaking(folder, "always"), dead_letters=True, checkpoint=apps.scheme("parallel", 600))
+    apps.wait_for_epoch(running, BAD // EPOCH_ROWS + 3)
+    for pid in apps.working_hosts(running):
+        os.kill(pid, signal.SIGKILL)
+    assert running.wait(240)
+    aside = [row["seq"] for row in apps.dead_letters(folder.root, "count")]
+    assert BAD in aside and len(aside) == len(set(aside)) <= EPOCH_ROWS
+    apps.check_totals(folder.out, "key", Counter(n % apps.KEYS for n in range(ROWS) if n not in set(aside)))
+
+
+class WrongShape(Operator):
+    def process(self, rows: pa.Table) -> pa.Table:
+        return pa.table({"key": rows["key"], "added": ["many"] * len(rows), "total": [1] * len(rows)})
+
+
+def test_an_output_that_does_not_fit_its_schema_says_so_and_loses_nothing(begin: Begin, folder: Folder) -> None:
+    running = begin(apps.counts(folder.out, ROWS, operator=WrongShape()))
+    with pytest.raises(ApplicationFailed) as caught:
+        running.wait(240)
+    message = str(caught.value)
+    assert "operator 'count'" in message and "'added'" in message and "declared int64" in message, message
+    assert not any(apps.epochs_of(folder.out).values())
