@@ -382,7 +382,7 @@ def check_fan_out(out: str | Path, rows: int) -> None:
 def check_two_inputs(out: str | Path, rows: int) -> None:
     lefts: Counter[int] = Counter()
     rights: Counter[int] = Counter()
-    for _, found in epochs_of(out).items():
+    for found in epochs_of(out).values():
         for row in found:
             lefts[row["key"]] += row["left"]
             rights[row["key"]] += row["right"]

@@ -94,10 +94,8 @@ def test_a_host_that_sleeps_and_wakes_changes_nothing(begin: Begin, folder: Fold
     pid = apps.working_hosts(running)[0]
     os.kill(pid, signal.SIGSTOP)
     time.sleep(3)
-    try:
+    with contextlib.suppress(ProcessLookupError):  # it was put to rest meanwhile
         os.kill(pid, signal.SIGCONT)
-    except ProcessLookupError:
-        pass  # it was put to rest meanwhile
     end(running)
     apps.check_counts(folder.out, ROWS)
     assert running.progress().faults >= 1

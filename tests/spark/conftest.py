@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+APPLICATIONS = str(Path(__file__).parents[1] / "faults")  # Spark's workers import the operators from there
+os.environ["PYTHONPATH"] = os.pathsep.join([APPLICATIONS, *filter(None, [os.environ.get("PYTHONPATH")])])
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 

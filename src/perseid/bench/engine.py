@@ -31,6 +31,7 @@ Part = Callable[[], None]
 def run(quick: bool, json_path: Path | None, plot_path: Path | None) -> None:
     """Measure everything, show it, and write it down."""
     console = Console(highlight=False)
+    console.width = max(console.width, 120) if not console.is_terminal else console.width
     began = time.monotonic()
     about = {"quick": quick, **machine()}
     results = Results(lambda line: console.print(f"  [dim]{time.monotonic() - began:5.0f} s[/dim]  {line}"))
@@ -84,13 +85,13 @@ def _measure(quick: bool, work: Path, results: Results, console: Console) -> Non
         part("small epochs", lambda: small.measure(perseid, spark, work / "small", sizes, results))
         spark.close()
         part("checkpoints", lambda: checkpoints.measure(perseid, work / "checkpoints", sizes, results))
-        part("host kills", lambda: recovery.measure_hosts(perseid, work / "hosts", sizes, results))
+        part("host kills", lambda: recovery.measure_hosts(perseid, work / "kills", sizes, results))
         perseid.close()
         cluster = side("cluster")
 
         def executors() -> None:
             cluster.call(ours.begin, recovery.CLUSTER)
-            recovery.measure_executors(cluster, work / "executors", sizes, results)
+            recovery.measure_executors(cluster, work / "kills", sizes, results)
 
         part("executor kills", executors)
 

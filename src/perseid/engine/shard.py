@@ -4,6 +4,9 @@ A shard applies epoch n only after n-1. Asked again for an epoch it has applied,
 Requests carry the routing version they were planned under; one older than the shard's own comes from a task that
 outlived its job, and is refused. A shard whose operator raised half-way is poisoned: it answers nothing until restored.
 
+Spark does not tell a task whose input was cut short (its job was cancelled, or a block it read was lost) from one that has read all.
+So a shard remembers how many rows it applied: asked again with more, it knows that it was given too few, and is poisoned.
+
 Invariant: kept answers are consecutive and end with the applied epoch.
 """
 
@@ -33,34 +36,54 @@ class ShardLog(Generic[Answer]):
     version: Version
     applied: Epoch
     answers: dict[Epoch, Answer] = field(default_factory=dict)
+    rows: dict[Epoch, int] = field(default_factory=dict)  # applied, of the epochs whose answers are kept and of the last
     retain_from: Epoch = Epoch(1)  # answers before this one are not kept
     poisoned: str | None = None
+    raised: tuple[Epoch, str] | None = None  # what poisoned it, in full
 
-    def ask(self, epoch: Epoch, version: Version) -> Literal["apply", "answer"] | Refusal:
-        """May ``epoch`` be applied now, or is its answer kept?"""
+    def ask(self, epoch: Epoch, version: Version, rows: int | None = None) -> Literal["apply", "answer"] | Refusal:
+        """May ``epoch`` be applied now, or is its answer kept? ``rows`` is how many came with the request."""
         if version < self.version:
             return Refusal(
                 "stale", f"shard {self.shard}: a request under routing version {version}, the shard is at {self.version}"
             )
+        if self.raised is not None and self.raised[0] == epoch:
+            return Refusal("raised", self.raised[1])  # Spark runs a failed task again by itself, and reports the last failure
         if self.poisoned is not None:
             return Refusal("poisoned", f"shard {self.shard} must be restored first: {self.poisoned}")
         if epoch == self.applied + 1:
             return "apply"
         if epoch > self.applied:
             return Refusal("gap", f"shard {self.shard} stands at epoch {self.applied}, cannot apply epoch {epoch}")
+        applied = self.rows.get(epoch)
+        if rows is not None and applied is not None and rows != applied:
+            if rows < applied:
+                return Refusal("stale", f"shard {self.shard}: {rows} of {applied} rows of epoch {epoch}, from a task cut short")
+            self.poisoned = f"it was given {applied} of {rows} rows of epoch {epoch} by a task that was cut short"
+            return Refusal("poisoned", f"shard {self.shard} must be restored first: {self.poisoned}")
         if epoch in self.answers:
             return "answer"
         return Refusal("released", f"shard {self.shard} no longer keeps its answer to epoch {epoch}")
 
-    def applied_epoch(self, epoch: Epoch, answer: Answer) -> None:
+    def applied_epoch(self, epoch: Epoch, answer: Answer, rows: int | None = None) -> None:
         assert epoch == self.applied + 1
+        if self.applied not in self.answers:
+            self.rows.pop(self.applied, None)
         self.applied = epoch
+        if rows is not None:
+            self.rows[epoch] = rows
         if epoch >= self.retain_from:
             self.answers[epoch] = answer
+
+    def failed(self, epoch: Epoch, message: str) -> None:
+        """The operator raised half-way: nobody knows what its state is."""
+        self.poisoned, self.raised = message.splitlines()[0], (epoch, message)
 
     def release(self, epoch: Epoch) -> list[Answer]:
         """Nobody asks for epochs up to ``epoch`` again; returns the answers let go."""
         self.retain_from = max(self.retain_from, Epoch(epoch + 1))
+        for old in [e for e in self.rows if e <= epoch and e != self.applied]:
+            del self.rows[old]
         return [self.answers.pop(e) for e in sorted(self.answers) if e <= epoch]
 
     def check(self) -> None:

@@ -35,11 +35,14 @@ class Spill:
             answer = answers[epoch]
             if answer.table is None:
                 continue
-            self._folder.mkdir(exist_ok=True)
-            answer.path = self._folder / answer.name
-            with pa.OSFile(str(answer.path), "wb") as file, pa.ipc.new_file(file, answer.table.schema) as writer:
-                writer.write_table(answer.table)
-            answer.table = None
+            path = self._folder / answer.name
+            try:
+                self._folder.mkdir(exist_ok=True)
+                with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, answer.table.schema) as writer:
+                    writer.write_table(answer.table)
+            except OSError:
+                return  # no room on this machine's disk: they stay in memory
+            answer.path, answer.table = path, None
 
     def table(self, answer: Answer) -> pa.Table:
         if answer.table is not None:

@@ -102,10 +102,14 @@ class Connection:
         return message
 
     def send_rows(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        """The end of the stream is written only when all batches were: if they cannot be had, the peer is left without it."""
         with _translated():
-            with pa.ipc.new_stream(self._writer, schema) as stream:
-                for batch in batches:
-                    stream.write_batch(batch)
+            stream = pa.ipc.new_stream(self._writer, schema)
+        for batch in batches:
+            with _translated():
+                stream.write_batch(batch)
+        with _translated():
+            stream.close()
             self._writer.flush()
 
     def receive_rows(self) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:

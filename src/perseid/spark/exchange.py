@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import gc
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 import pyarrow as pa
@@ -71,6 +73,7 @@ class Exchange:
         assert context is not None
         shard = context.partitionId()
         output = pa.ipc.read_schema(pa.py_buffer(self.output))
+        batches = _whole(batches)
         takes_part = self.shards is None or shard in self.shards or shard in self.recalled
         if not takes_part:
             for _ in batches:
@@ -117,10 +120,15 @@ class Exchange:
                 )
             _, answers = connection.receive_rows()
             yield from answers
+        except ExchangeFailed:
+            raise
         except ChannelError as error:
             _forget(address)
             message = f"host {host} at {address}: {error}"
             raise ExchangeFailed("host", message, host=host, operator=self.operator, shard=shard) from error
+        except BaseException:
+            _forget(address)  # half of a stream is on its way: nothing else may follow it
+            raise
 
     def _send(
         self, address: Address, request: dict[str, Any], schema: pa.Schema, rows: Iterator[pa.RecordBatch]
@@ -150,6 +158,26 @@ class Then:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from self.function(self.exchange(batches))
+
+
+class CutShort(Exception):
+    """Spark ended a task's input before its end: the task was killed, or a block it reads was lost."""
+
+
+def _whole(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The task's rows; raises if their end is not the real one.
+
+    When Spark gives a task up, it closes the pipe to the Python worker, and Arrow takes a closed pipe for the end of the rows. Behind
+    the real end Spark writes a last word, so there is more to read; behind a closed pipe there is nothing. Where the worker's
+    pipe cannot be found, the shard finds out when it is asked again (``ShardLog.ask``).
+    """
+    yield from batches
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and not (frame.f_code.co_name == "main" and "infile" in frame.f_locals):
+        frame = frame.f_back
+    peek = getattr(frame.f_locals["infile"], "peek", None) if frame is not None else None
+    if peek is not None and not peek(1):
+        raise CutShort("Spark ended the rows of this task before their end")
 
 
 def _key(address: Address) -> tuple[str, str, int, str]:

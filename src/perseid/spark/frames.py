@@ -89,14 +89,17 @@ class Frames:
         node = self.graph.node(operator)
         assert isinstance(node, StatefulNode)
         wanted = frozenset(s.index for s in shards if s.operator == operator)
+        several = len(epochs) > 1
         inputs: list[list[DataFrame]] = [[] for _ in node.inputs]
         for admitted in epochs:
             one = EpochFrames(self, admitted, routing, addresses, release, frozenset())
             for i, name in enumerate(node.inputs):
-                inputs[i].append(one.node(name).withColumn(EPOCH, F.lit(int(admitted.epoch))))
+                df = one.node(name)
+                inputs[i].append(df.withColumn(EPOCH, F.lit(int(admitted.epoch))) if several else df)
         together = [union(frames) for frames in inputs]
+        extra = (EPOCH,) if several else ()
         rows, exchange = self._exchange(
-            node, together, epochs, routing, addresses, release, only=wanted, extra=(EPOCH,), wanted=False
+            node, together, epochs, routing, addresses, release, only=wanted, extra=extra, wanted=False
         )
         return rows.mapInArrow(exchange, self.compiled.operators[operator].output)
 

@@ -342,27 +342,30 @@ class Host:
 
     def _answer(self, connection: Connection, request: dict[str, Any], rows: pa.Table) -> None:
         shard = ShardId(request["operator"], request["shard"])
+        epoch = Epoch(request["epoch"])
         with self.lock:
             held = self.shards.get(shard)
+            answer: Answer | Refusal
             if held is None:
-                refusal: Refusal | None = Refusal("stale", f"shard {shard} is not on this host")
+                answer = Refusal("stale", f"shard {shard} is not on this host")
             else:
-                decision = held.log.ask(Epoch(request["epoch"]), Version(request["version"]))
-                refusal = decision if isinstance(decision, Refusal) else None
-                if decision == "apply":
-                    refusal = self._apply(held, request, rows)
-        if refusal is not None or held is None:
-            assert refusal is not None
-            connection.send({"status": refusal.kind, "message": refusal.message})
+                decision = held.log.ask(epoch, Version(request["version"]), rows.num_rows)
+                if isinstance(decision, Refusal):
+                    answer = decision
+                else:
+                    answer = self._apply(held, request, rows) if decision == "apply" else held.log.answers[epoch]
+        if held is None or isinstance(answer, Refusal):
+            assert isinstance(answer, Refusal)
+            connection.send({"status": answer.kind, "message": answer.message})
             return
         del rows
-        table = self.spill.table(held.log.answers[Epoch(request["epoch"])]) if request["wanted"] else held.schema.empty_table()
+        table = self.spill.table(answer) if request["wanted"] else held.schema.empty_table()
         if request["report"]:
             self._tell("applied", **held.last)
         connection.send({"status": "ok"})
         connection.send_rows(held.schema, table.to_batches(max_chunksize=1 << 16))
 
-    def _apply(self, held: HeldShard, request: dict[str, Any], rows: pa.Table) -> Refusal | None:
+    def _apply(self, held: HeldShard, request: dict[str, Any], rows: pa.Table) -> Answer | Refusal:
         """Apply one epoch: all of it, or the shard is poisoned and must be restored."""
         log, epoch = held.log, Epoch(request["epoch"])
         for answer in log.release(Epoch(request["release"])):
@@ -384,10 +387,11 @@ class Host:
             table = run_epoch(held.operator, inputs, context)
             output = held.schema.empty_table() if table is None else fit(table, held.schema, log.shard.operator)
         except Exception as error:
-            log.poisoned = str(error).splitlines()[0]
             trace = "".join(traceback.format_exception(error.__cause__ or error)[-6:])
+            log.failed(epoch, f"{error}\n{trace}")
             return Refusal("raised", f"{error}\n{trace}")
-        log.applied_epoch(epoch, self.spill.keep(output, log.shard, epoch))
+        answer = self.spill.keep(output, log.shard, epoch)
+        log.applied_epoch(epoch, answer, rows.num_rows)
         if held.spec.retained:
             self.spill.shrink(log.answers, keep=2)
         held.last = {
@@ -403,7 +407,7 @@ class Host:
             "dead_letters": held.dead_letters,
             "ms": _since(began),
         }
-        return None
+        return answer
 
     def _set_aside(self, shard: ShardId, epoch: Epoch, inputs: dict[str, pa.Table]) -> int:
         """Put the rows of an epoch that the operator cannot take into the dead letters."""

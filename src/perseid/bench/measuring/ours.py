@@ -37,10 +37,10 @@ def spark() -> SparkSession:
 
 
 def count(folder: Path, work: Path, epochs: int, *, combine: bool) -> Journal:
-    """The keyed count until so many epochs are done and it has had a checkpoint."""
+    """The keyed count until so many epochs are done and, as the one that is judged, it has had a checkpoint."""
     app = applications.count(folder, work / "out", combine=combine)
     running = start(app, work, max_rows_per_epoch=ROWS_PER_EPOCH)
-    wait_for(running, lambda p: p.epoch >= epochs and p.checkpoints > 0)
+    wait_for(running, lambda p: p.epoch >= epochs and (p.checkpoints > 0 or not combine))
     return end(running)
 
 

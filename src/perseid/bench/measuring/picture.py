@@ -37,7 +37,7 @@ def _throughput(axes: Any, results: Results) -> None:
         "perseid_rows_per_s": "Perseid, combined",
     }
     _bars(axes, results, names, lambda n: f"{n / 1000:,.0f} k" if n < 1e6 else f"{n / 1e6:.2f} M")
-    axes.set_xscale("log")
+    axes.set_xscale("log" if len(axes.patches) else "linear")
     axes.set_title("keyed count, 100,000 keys: rows/s (log scale)", fontsize=10)
 
 

@@ -20,19 +20,22 @@ from perseid.bench.measuring.results import Results
 from perseid.bench.measuring.side import Side
 from perseid.bench.measuring.sizes import SHARDS, Sizes
 from perseid.bench.measuring.timings import Recovery, recoveries
+from perseid.storage import layout
 
 HOST_STATE_BYTES = 100 * MB
 ROWS_PER_S = 20_000
-PAUSES_S = (1.0, 3.7, 2.3, 4.9, 1.7, 3.1, 4.3)
+PAUSES_S = (4.0, 1.0, 2.3, 4.9, 1.7, 3.1, 3.7)
 CLUSTER = "local-cluster[2,4,1024]"
 
 
 def measure_hosts(perseid: Side, work: Path, sizes: Sizes, results: Results) -> None:
+    """Begins with nothing."""
     found = perseid.call(run, work, sizes.host_kills, executors=False)
     _say("host", found, results)
 
 
 def measure_executors(cluster: Side, work: Path, sizes: Sizes, results: Results) -> None:
+    """Goes on from where the hosts were killed, if there is such a root."""
     found = cluster.call(run, work, sizes.executor_kills, executors=True)
     _say("executor", found, results)
 
@@ -44,9 +47,10 @@ def _say(what: str, found: list[Recovery], results: Results) -> None:
 
 def run(work: Path, kills: int, *, executors: bool) -> list[Recovery]:
     """On Perseid's side: kill, wait for new output and for the pool to be full again, and once more."""
+    resumed = (work / "root" / layout.APP).exists()
     app = applications.newest(work / "out", state_bytes=HOST_STATE_BYTES * SHARDS, rate=ROWS_PER_S)
     running = ours.start(app, work)
-    ours.wait_for(running, lambda p: p.checkpoints > 0)
+    ours.wait_for(running, lambda p: p.epoch > 0 and (p.checkpoints > 0 or resumed))
     kill: Callable[[int], None] = _kill_executor if executors else _kill
     killed_ms = []
     for number in range(kills):

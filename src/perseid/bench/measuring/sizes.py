@@ -19,7 +19,9 @@ class Sizes:
     """One run's repetitions."""
 
     rounds: int  # of everything that is interleaved with a peer
-    epochs: int  # of Perseid in one round of the count, at least; a round lasts until it has had a checkpoint
+    epochs: (
+        int  # of Perseid in one round of the count, at least: with combining, it lasts until it has had a checkpoint
+    )
     batches: int  # of the JVM aggregate and of the identity job
     state_batches: int  # of transformWithState, a tenth of the rows each
     small_epochs: int
@@ -54,8 +56,8 @@ QUICK = Sizes(
     rounds=1,
     epochs=8,
     batches=6,
-    state_batches=4,
-    small_epochs=45,
+    state_batches=3,
+    small_epochs=41,
     small_discarded=20,
     small_rounds=1,
     pandas=False,

@@ -1,0 +1,108 @@
+"""Bad input gets a clear error before anything runs (issue 2)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
+import apps
+
+import perseid
+from perseid import App, every
+from perseid.errors import GraphError, PerseidError, SettingsError
+
+pytestmark = pytest.mark.spark
+
+
+def refused(app: App, spark: SparkSession, path: Path, **settings: object) -> str:
+    with pytest.raises(PerseidError) as caught:
+        app.start(spark, root=str(path / "root"), **{"hosts": 1, "spares": 0, **settings})
+    assert not (path / "out").exists() or not any((path / "out").glob("epoch=*"))
+    return str(caught.value)
+
+
+def counting(path: Path, key: str = "key", output: str = apps.COUNTED) -> App:
+    app = App("counts")
+    stream = app.source("numbers", apps.numbers(100))
+    stream.stateful("count", apps.Count(), key=key, shards=2, output=output).sink("out", perseid.sinks.parquet(str(path / "out")))
+    return app
+
+
+def test_a_key_column_that_is_not_there_is_named_with_those_that_are(spark: SparkSession, tmp_path: Path) -> None:
+    message = refused(counting(tmp_path, key="user"), spark, tmp_path)
+    assert "operator 'count'" in message and "'user'" in message and "['key', 'seq']" in message
+
+
+def test_an_output_schema_that_is_none_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    message = refused(counting(tmp_path, output="key long added"), spark, tmp_path)
+    assert "'count'" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("rand", F.rand()),
+        ("uuid", F.expr("uuid()")),
+        ("current_timestamp", F.current_timestamp()),
+        ("monotonically_increasing_id", F.monotonically_increasing_id()),
+    ],
+)
+def test_a_transform_that_gives_other_values_when_repeated_is_refused(
+    spark: SparkSession, tmp_path: Path, name: str, column: object
+) -> None:
+    app = App("counts")
+    stream = app.source("numbers", apps.numbers(100)).transform("mark", lambda df: df.withColumn("mark", column))
+    stream.sink("out", perseid.sinks.parquet(str(tmp_path / "out")))
+    message = refused(app, spark, tmp_path)
+    assert "transform 'mark'" in message and name in message and "epoch.time_ms" in message
+
+
+def test_a_sample_without_a_seed_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    app = App("counts")
+    app.source("numbers", apps.numbers(100)).transform("some", lambda df: df.sample(0.5)).sink(
+        "out", perseid.sinks.parquet(str(tmp_path / "out"))
+    )
+    assert "transform 'some'" in refused(app, spark, tmp_path)
+
+
+def test_a_column_that_is_not_there_in_a_transform_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    app = App("counts")
+    app.source("numbers", apps.numbers(100)).transform("pick", lambda df: df.select("nothing")).sink(
+        "out", perseid.sinks.parquet(str(tmp_path / "out"))
+    )
+    message = refused(app, spark, tmp_path)
+    assert "'pick'" in message and "nothing" in message
+
+
+def test_too_few_task_slots_say_how_many_are_missing(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"too few task slots.*the cluster has \d+.*use a master with \d+ more"):
+        counting(tmp_path).start(spark, root=str(tmp_path / "root"), hosts=50)
+
+
+def test_a_cycle_a_double_name_and_an_unknown_setting_are_named(spark: SparkSession, tmp_path: Path) -> None:
+    app = App("counts")
+    stream = app.source("numbers", apps.numbers(100))
+    stream.sink("out", perseid.sinks.noop())
+    stream.sink("out", perseid.sinks.noop())
+    with pytest.raises(GraphError, match="'out'"):
+        app.start(spark, root=str(tmp_path / "root"))
+    with pytest.raises(SettingsError, match="hostz: no such setting"):
+        counting(tmp_path).start(spark, root=str(tmp_path / "root"), hostz=2)
+
+
+def test_a_period_of_zero_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(PerseidError):
+        counting(tmp_path).start(spark, root=str(tmp_path / "root"), checkpoint=perseid.parallel(0))
+    with pytest.raises(PerseidError):
+        every(seconds=0)
+
+
+def test_after_every_refusal_the_root_is_free(spark: SparkSession, tmp_path: Path) -> None:
+    refused(counting(tmp_path, key="user"), spark, tmp_path)
+    assert counting(tmp_path).start(spark, root=str(tmp_path / "root"), hosts=1, spares=0).wait(240)
+    apps.check_counts(str(tmp_path / "out"), 100)
