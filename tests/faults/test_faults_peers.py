@@ -67,8 +67,6 @@ def test_strangers_on_a_hosts_port_change_nothing(running: Running, folder: Fold
                 peer.sendall(data)
         with pytest.raises((NotAuthentic, ChannelError)):
             connect(Address(ip, port), b"a guess at the secret")
-    epoch = running.progress().epoch
-    apps.wait_for_epoch(running, epoch + 3)
     assert set(apps.working_hosts(running)) == pids or running.progress().faults  # a busy machine may lose one by itself
     assert running.wait(240)
     apps.check_counts(folder.out, ROWS)
@@ -80,10 +78,9 @@ def test_a_flood_of_half_open_connections_does_not_close_the_host_to_its_own(run
     flood = []
     with contextlib.suppress(OSError):
         for ip, port in addresses(running):
-            flood += [socket.create_connection((ip, port), timeout=5) for _ in range(400)]
-    assert len(flood) > 300
-    apps.wait_for_epoch(running, running.progress().epoch + 3)
+            flood += [socket.create_connection((ip, port), timeout=5) for _ in range(300)]
+    assert running.wait(240)
     for peer in flood:
         peer.close()
-    assert running.wait(240)
+    assert len(flood) > 200
     apps.check_counts(folder.out, ROWS)

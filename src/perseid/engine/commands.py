@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from perseid.checkpoint.life import CompletedCheckpoint, PendingCheckpoint, SavedShard
 from perseid.recovery.plan import RecoveryPlan
@@ -116,6 +116,8 @@ class ReplayShards:
     shards: tuple[ShardId, ...]
     routing: RoutingTable
     release: Epoch
+    set_aside: Mapping[Epoch, frozenset[ShardId]] = field(default_factory=dict)  # whose rows are in the dead letters
+    again: bool = False  # a replay failed before: streams from other units may know hosts that are gone
 
 
 @dataclass(frozen=True, slots=True)

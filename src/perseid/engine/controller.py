@@ -9,7 +9,7 @@ the one above it; a checkpoint is pending only while nothing is lost.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perseid.checkpoint.life import CompletedCheckpoint
@@ -22,7 +22,7 @@ from perseid.engine.progress import Phase
 from perseid.engine.recovering import Recovering
 from perseid.graph.topology import Topology
 from perseid.recovery.detection import Death, Detector
-from perseid.recovery.plan import Observation, decide
+from perseid.recovery.plan import Observation, RecoveryPlan, decide
 from perseid.scaling.pool import Pool
 from perseid.scaling.routing import RoutingTable, place
 from perseid.vocabulary import CheckpointId, Epoch, HostId, ShardId, StreamName, UnitName
@@ -30,6 +30,8 @@ from perseid.vocabulary import CheckpointId, Epoch, HostId, ShardId, StreamName,
 RETRY_PAUSE_MS = 100
 RETRY_PAUSE_LIMIT_MS = 5_000
 BURST_PATIENCE_MS = 3_000
+UNREACHABLE_FAILURES = 3
+FINAL_CHECKPOINTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class EngineSettings:
     heartbeat_ms: int = 100
     operator_retries: int = 2
     epoch_retries: int = 8
+    storage_retries: int = 17  # with the pauses between them about a minute: a full disk may be freed
     dead_letters: bool = False
     final_checkpoint: bool = True
 
@@ -56,6 +59,7 @@ class Past:
     admitted: Epoch = Epoch(0)
     oldest_epoch: Epoch = Epoch(1)  # the first one whose slices the ledger still has
     next_checkpoint: CheckpointId = CheckpointId(1)
+    set_aside: Mapping[tuple[UnitName, Epoch], frozenset[ShardId]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -73,7 +77,9 @@ class Controller:
     sources_idle: bool = False  # nothing new at the last look; the shell looks again by itself
     stopping: bool = False
     error: str | None = None
+    # Rows of these went to the dead letters. What sinks hold was computed without them, so every replay leaves them out, too.
     set_aside: dict[tuple[UnitName, Epoch], set[ShardId]] = field(default_factory=dict)
+    final_failures: int = 0  # of the last checkpoint
     oldest_epoch: Epoch = Epoch(1)
     faults: int = 0
     pipeline: Pipeline = field(init=False)
@@ -94,6 +100,7 @@ class Controller:
         self.recovering = Recovering(set(self.topology.shards), True, "start", self.now_ms, step_ms=self.now_ms)
         self.pool = Pool(s.hosts, s.spares)
         self.oldest_epoch = self.past.oldest_epoch
+        self.set_aside = {key: set(shards) for key, shards in self.past.set_aside.items()}
 
     # -- events ---------------------------------------------------------------------------------------------------
 
@@ -146,6 +153,7 @@ class Controller:
                 if self.checkpoints.pending is None or self.checkpoints.pending.id != checkpoint:
                     return ()
                 self.checkpoints.committing = False
+                self.final_failures += self.stopping
                 deaths = self.detector.trouble_reported(host, message, self.now_ms) if host is not None else ()
                 return (*self.checkpoints.abort(message), *self._bury(deaths))
             case on.CheckpointCommitted():
@@ -185,7 +193,6 @@ class Controller:
             case on.UnitFinished(unit, epoch):
                 assert not state.replaying
                 self.pipeline.finished(unit)
-                self.set_aside.pop((unit, epoch), None)
                 return (do.CommitEpoch(unit, epoch), *self._released())
             case on.ReplayFinished(unit):
                 self.pipeline.ended(unit)
@@ -201,13 +208,15 @@ class Controller:
         self.pipeline.ended(event.unit)
         if replaying and self.recovering is not None and event.unit in self.recovering.replaying:
             self.recovering.restart(set(), event.message, self.now_ms)  # plan again: its shards are half fed
+            self.recovering.failed_replays += event.kind != "cancelled"
         for host in event.hosts:
             self.detector.suspected(host)
         if event.kind == "fenced":
             self.error = event.message
             return ()
         commands: list[do.Command] = []
-        if event.kind in ("operator", "poisoned"):
+        known = self.recovering.lost if self.recovering is not None and not replaying else set[ShardId]()
+        if event.kind in ("operator", "poisoned") and not known.issuperset(event.shards):
             commands += self._lose(set(event.shards), event.message.splitlines()[0])
         elif event.kind == "released":
             commands += self._lose(set(self.topology.shards), event.message, everything=True)
@@ -215,9 +224,12 @@ class Controller:
             return tuple(commands)
         state.failures += 1
         state.not_before_ms = self.now_ms + min(RETRY_PAUSE_MS * 2 ** (state.failures - 1), RETRY_PAUSE_LIMIT_MS)
-        limit = self.settings.operator_retries if event.kind == "operator" else self.settings.epoch_retries
-        if state.failures > limit:
-            if event.kind == "operator" and self.settings.dead_letters:
+        if state.failures >= UNREACHABLE_FAILURES:
+            for host in event.hosts:  # its heart beats, and yet no task gets through to it
+                commands += self._bury(self.detector.lost(host, event.message, self.now_ms))
+        limits = {"operator": self.settings.operator_retries, "storage": self.settings.storage_retries}
+        if state.failures > limits.get(event.kind, self.settings.epoch_retries):
+            if event.kind == "operator" and self.settings.dead_letters and not replaying:
                 self.set_aside.setdefault((event.unit, Epoch(state.finished + 1)), set()).update(event.shards)
                 state.failures = 0
             else:
@@ -241,6 +253,7 @@ class Controller:
         for command in commands:
             if isinstance(command, do.Trim):
                 self.oldest_epoch = Epoch(min(command.oldest.cuts.values()) + 1)
+                self.set_aside = {key: shards for key, shards in self.set_aside.items() if key[1] >= self.oldest_epoch}
         return (*commands, *self._released())
 
     def _released(self) -> list[do.Command]:
@@ -287,14 +300,13 @@ class Controller:
         if recovering.plan is None:
             return self._plan_recovery(recovering)
         commands: list[do.Command] = []
-        if not recovering.restoring and recovering.to_replay:
-            for unit in sorted(recovering.to_replay):
-                first, last = recovering.plan.replay[unit]
-                attempt = self.pipeline.started(unit, last, replaying=True)
-                shards = tuple(s for s in recovering.plan.shards if self.topology.shards[s] == unit)
-                release = self.pipeline.consumed(unit)
-                commands.append(do.ReplayShards(unit, attempt, first, last, shards, self.routing, release))
-            recovering.replaying, recovering.to_replay = recovering.to_replay, set()
+        if not recovering.restoring:
+            catching_up = recovering.to_replay | recovering.replaying
+            # A unit below may have to ask the one above for an epoch once more: that one comes first.
+            ready = {u for u in recovering.to_replay if not catching_up & self.topology.above(u)}
+            commands += [self._replay(recovering.plan, unit, recovering.failed_replays > 0) for unit in sorted(ready)]
+            recovering.replaying |= ready
+            recovering.to_replay -= ready
         if recovering.done:
             recovering.step_done("catch_up", self.now_ms)
             for state in self.pipeline.units.values():
@@ -303,6 +315,20 @@ class Controller:
             duration = self.now_ms - recovering.since_ms
             commands.append(do.RecoveryEnded(recovering.plan, duration, dict(recovering.phases_ms)))
         return commands
+
+    def _replay(self, plan: RecoveryPlan, unit: UnitName, again: bool) -> do.ReplayShards:
+        first, last = plan.replay[unit]
+        return do.ReplayShards(
+            unit,
+            self.pipeline.started(unit, last, replaying=True),
+            first,
+            last,
+            tuple(s for s in plan.shards if self.topology.shards[s] == unit),
+            self.routing,
+            self.pipeline.consumed(unit),
+            {epoch: frozenset(shards) for (u, epoch), shards in self.set_aside.items() if u == unit and first <= epoch <= last},
+            again,
+        )
 
     def _plan_recovery(self, recovering: Recovering) -> list[do.Command]:
         affected = {self.topology.shards[s] for s in recovering.lost}
@@ -394,6 +420,8 @@ class Controller:
             if epoch is None or unit in waiting or self.checkpoints.holds_back(unit, epoch):
                 continue
             again = epoch <= self.pipeline.units[unit].tried
+            if again and waiting & self.topology.above(unit):
+                continue  # it may have to ask them once more, which have no answer yet
             attempt = self.pipeline.started(unit, epoch)
             newest = self.checkpoints.newest
             commands.append(
@@ -424,7 +452,8 @@ class Controller:
         """Everything admitted is done: one last checkpoint, so that the next start has nothing to replay; then stop."""
         if self.checkpoints.pending is not None:
             return []
-        if self.settings.final_checkpoint and self.checkpoints.worthwhile(self.pipeline):
+        wanted = self.settings.final_checkpoint and self.final_failures < FINAL_CHECKPOINTS
+        if wanted and self.checkpoints.worthwhile(self.pipeline):
             return [*self.checkpoints.start(self.now_ms, self.pipeline), *self._snapshots()]
         return list(self._end())
 

@@ -29,6 +29,7 @@ class Recovering:
     to_replay: set[UnitName] = field(default_factory=set)
     phases_ms: dict[str, int] = field(default_factory=dict)
     step_ms: int = 0  # when the current step began
+    failed_replays: int = 0
 
     def restart(self, lost: set[ShardId], reason: str, now_ms: int) -> None:
         """More was lost: forget the plan, keep what is missing."""

@@ -60,6 +60,11 @@ class Topology:
     def downstream(self, unit: UnitName) -> frozenset[UnitName]:
         return frozenset(s.consumer for s in self.streams if s.producer == unit)
 
+    def above(self, unit: UnitName) -> frozenset[UnitName]:
+        """All units whose streams reach this one, directly or not."""
+        direct = self.upstream(unit)
+        return direct.union(*(self.above(u) for u in direct))
+
     def unit_of(self, operator: OperatorName) -> UnitName:
         return next(u.name for u in self.units if operator in u.operators)
 

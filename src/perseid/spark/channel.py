@@ -8,6 +8,7 @@ may send a few hundred bytes and has a few seconds. No length that a peer claims
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import hmac
 import io
@@ -27,6 +28,7 @@ HANDSHAKE_SECONDS = 5.0
 HANDSHAKE_BYTES = 256
 MESSAGE_BYTES = 16 << 20
 BUFFER_BYTES = 1 << 30  # the largest single Arrow buffer taken from a peer
+NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED)  # pass by themselves
 _LENGTH = struct.Struct(">I")
 
 

@@ -59,7 +59,7 @@ class Exchange:
     output: bytes = field(repr=False)
     shards: frozenset[int] | None = None  # only these take part (None: all)
     recalled: frozenset[int] = frozenset()  # these give the answers they kept and apply nothing
-    aside: frozenset[int] = frozenset()  # these put their rows into the dead letters
+    aside: frozenset[tuple[int, int]] = frozenset()  # epochs and shards whose rows go to the dead letters
     wanted: bool = True  # does anybody look at the answer?
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -103,7 +103,7 @@ class Exchange:
             "shard": shard,
             "version": self.version,
             "release": self.release,
-            "aside": shard in self.aside,
+            "aside": (header.epoch, shard) in self.aside,
             "wanted": self.wanted,
             "report": shard not in self.recalled,
             "epoch": header.epoch,

@@ -59,15 +59,19 @@ class Frames:
         addresses: Mapping[HostId, Address],
         *,
         release: Mapping[OperatorName, Epoch],
+        set_aside: Mapping[Epoch, frozenset[ShardId]],
     ) -> list[DataFrame]:
         """DataFrames that, once run, have fed these epochs to these shards and to nobody else."""
         lost = {shard.operator for shard in shards}
         stacked = any(feeders_of(self.graph, o) for o in lost)
         if not stacked:
-            return [self._replay_together(o, epochs, shards, routing, addresses, release) for o in sorted(lost)]
+            return [
+                self._replay_together(o, epochs, shards, routing, addresses, release, set_aside) for o in sorted(lost)
+            ]
         frames: list[DataFrame] = []
         for admitted in epochs:
-            one = EpochFrames(self, admitted, routing, addresses, release, frozenset(), only=shards)
+            aside = set_aside.get(admitted.epoch, frozenset())
+            one = EpochFrames(self, admitted, routing, addresses, release, aside, only=shards)
             frames += [one.node(o) for o in self._lowest(lost)]
         return frames
 
@@ -84,6 +88,7 @@ class Frames:
         routing: RoutingTable,
         addresses: Mapping[HostId, Address],
         release: Mapping[OperatorName, Epoch],
+        set_aside: Mapping[Epoch, frozenset[ShardId]],
     ) -> DataFrame:
         """Many epochs in one job: nothing stateful lies above, so each row carries its epoch along."""
         node = self.graph.node(operator)
@@ -98,8 +103,9 @@ class Frames:
                 inputs[i].append(df.withColumn(EPOCH, F.lit(int(admitted.epoch))) if several else df)
         together = [union(frames) for frames in inputs]
         extra = (EPOCH,) if several else ()
+        aside = _pairs(operator, set_aside)
         rows, exchange = self._exchange(
-            node, together, epochs, routing, addresses, release, only=wanted, extra=extra, wanted=False
+            node, together, epochs, routing, addresses, release, only=wanted, aside=aside, extra=extra, wanted=False
         )
         return rows.mapInArrow(exchange, self.compiled.operators[operator].output)
 
@@ -114,7 +120,7 @@ class Frames:
         *,
         only: frozenset[int] | None = None,
         recalled: frozenset[int] = frozenset(),
-        aside: frozenset[int] = frozenset(),
+        aside: frozenset[tuple[int, int]] = frozenset(),
         extra: tuple[str, ...] = (),
         wanted: bool = True,
     ) -> tuple[DataFrame, Exchange]:
@@ -171,7 +177,7 @@ class EpochFrames:
         """The DataFrame of a stream."""
         if name not in self._built:
             df = self._build(name)
-            if self._read_often(name):
+            if self._only is None and self._read_often(name):  # in a replay hosts have kept what is read often
                 df = df.persist(StorageLevel.MEMORY_AND_DISK)
                 self._kept.append(df)
             self._built[name] = df
@@ -223,10 +229,12 @@ class EpochFrames:
 
     def _stateful(self, node: StatefulNode) -> tuple[DataFrame, Exchange]:
         routes = self._routing.of(OperatorName(node.name))
-        only = recalled = None
+        only, recalled, wanted = None, frozenset[int](), True
         if self._only is not None:
             only = frozenset(s.index for s in self._only if s.operator == node.name)
-            recalled = frozenset(r.shard.index for r in routes) - only
+            wanted = any(node.name in feeders_of(self._frames.graph, s.operator) for s in self._only)
+            if wanted:  # a lost operator stands on this one: its other shards say again what they said
+                recalled = frozenset(r.shard.index for r in routes) - only
         return self._frames._exchange(
             node,
             [self.node(i) for i in node.inputs],
@@ -235,6 +243,12 @@ class EpochFrames:
             self._addresses,
             self._release,
             only=only,
-            recalled=recalled or frozenset(),
-            aside=frozenset(s.index for s in self._set_aside if s.operator == node.name),
+            recalled=recalled,
+            aside=_pairs(node.name, {self._admitted.epoch: self._set_aside}),
+            wanted=wanted,
         )
+
+
+def _pairs(operator: str, set_aside: Mapping[Epoch, frozenset[ShardId]]) -> frozenset[tuple[int, int]]:
+    """Epochs and shard indices of one operator."""
+    return frozenset((e, s.index) for e, shards in set_aside.items() for s in shards if s.operator == operator)

@@ -35,7 +35,7 @@ from perseid.operators.event_time import EventTime
 from perseid.operators.operator import Operator
 from perseid.operators.output import fit
 from perseid.spark.answers import Answer, Spill
-from perseid.spark.channel import Address, Connection, accept, connect, machine_id
+from perseid.spark.channel import NO_DESCRIPTOR, Address, Connection, accept, connect, machine_id
 from perseid.spark.rows import split_inputs
 from perseid.state.codec import decode, encode
 from perseid.state.operator_state import capture, fresh, restore, run_epoch, state_bytes
@@ -319,8 +319,11 @@ class Host:
         while not self.ended.is_set():
             try:
                 sock, _ = listener.accept()
-            except OSError:
-                return
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTOR:
+                    return
+                time.sleep(0.1)  # a flood of strangers holds all of them; none may hold one for long
+                continue
             threading.Thread(target=self._converse, args=(sock,), daemon=True).start()
 
     def _converse(self, sock: socket.socket) -> None:

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from perseid.engine import events as on
 from perseid.errors import ChannelError
-from perseid.spark.channel import Address, Connection, accept, machine_id
+from perseid.spark.channel import NO_DESCRIPTOR, Address, Connection, accept, machine_id
 from perseid.spark.host import HostConfig, HostTask, OperatorSpec
 from perseid.spark.jobs import cancel, tagged
 from perseid.storage.process import Process
@@ -104,8 +104,11 @@ class Hosts:
         while not self._closing:
             try:
                 sock, _ = self._server.accept()
-            except OSError:
-                return
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTOR:
+                    return
+                time.sleep(0.1)  # a flood of strangers holds all of them; none may hold one for long
+                continue
             threading.Thread(target=self._hear, args=(sock,), daemon=True).start()
 
     def _hear(self, sock: socket.socket) -> None:

@@ -21,7 +21,7 @@ from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.controller import Controller, EngineSettings, Past
 from perseid.engine.progress import Progress
-from perseid.errors import ApplicationFailed, GraphChanged, PerseidError
+from perseid.errors import ApplicationFailed, GraphChanged, PerseidError, StorageFailed
 from perseid.graph.fingerprint import differences
 from perseid.graph.topology import Topology
 from perseid.spark import session
@@ -241,7 +241,22 @@ class Shell:
             admitted=self.ledger.last_admitted,
             oldest_epoch=Epoch(self.ledger.trimmed_to + 1),
             next_checkpoint=self.checkpoints.next_id(),
+            set_aside=self._dead_letters(),
         )
+
+    def _dead_letters(self) -> dict[tuple[UnitName, Epoch], frozenset[ShardId]]:
+        """Whose rows of which epochs were put aside: the files themselves are the record of it."""
+        found: dict[tuple[UnitName, Epoch], frozenset[ShardId]] = {}
+        for node in self.graph.operators:
+            folder = layout.dead_letters(OperatorName(node.name))
+            for name in self.store.list(folder):
+                number = name.removeprefix("epoch=")
+                shards = {file.partition("-")[0] for file in self.store.list(f"{folder}/{name}")}
+                if number.isdigit():
+                    key = (UnitName(node.unit), Epoch(int(number)))
+                    mine = {ShardId(OperatorName(node.name), int(shard)) for shard in shards if shard.isdigit()}
+                    found[key] = found.get(key, frozenset()) | mine
+        return found
 
     def _unreadable(self, checkpoint: CheckpointId, error: Exception) -> None:
         self.chronicle.record("checkpoint_failed", checkpoint=checkpoint, error=str(error))
@@ -280,11 +295,20 @@ class Shell:
     # -- what others ask ------------------------------------------------------------------------------------------
 
     def _watermark(self, operator: OperatorName, epoch: Epoch) -> int | None:
-        return watermark_ms(self.graph.node(operator), self.ledger, epoch)
+        node = self.graph.node(operator)
+        return watermark_ms(node, self._event_times_before(epoch))
+
+    def _event_times_before(self, epoch: Epoch) -> dict[OperatorName, int]:
+        """The newest event times of all epochs before; those of the last ones may still be on their way into the ledger."""
+        seen = dict(self.ledger.event_times_ms(Epoch(epoch - 1)))
+        for (_, number), times in list(self._event_times.items()):
+            for name, at_ms in times.items() if number < epoch else ():
+                seen[name] = max(at_ms, seen.get(name, at_ms))
+        return seen
 
     def _timer_due(self, at_ms: int) -> bool:
         epoch = Epoch(self.ledger.last_admitted + 1)
-        return self.reports.timer_due(at_ms, all_watermarks_ms(self.graph.operators, self.ledger, epoch))
+        return self.reports.timer_due(at_ms, all_watermarks_ms(self.graph.operators, self._event_times_before(epoch)))
 
     def _rows(self, admitted: Admitted) -> int | None:
         counts = [s.source.rows(*admitted.slices[SourceName(s.name)]) for s in self.graph.sources]
@@ -300,6 +324,8 @@ class Shell:
 
     def _unit_finished(self, unit: UnitName, admitted: Admitted, reports: dict[ShardId, Report]) -> None:
         self._event_times[(unit, admitted.epoch)] = event_times(reports)
+        for done in [key for key in list(self._event_times) if key[1] <= self.ledger.committed(key[0])]:
+            del self._event_times[done]
         self.chronicle.finished(unit, admitted, reports, self._rows(admitted), len(self.topology.units))
 
     def progress(self) -> Progress:
@@ -353,10 +379,12 @@ class Shell:
                 now = time.monotonic()
                 if now - renewed > LEASE_RENEWAL_S:
                     renewed = now
-                    self.lease.renew()
+                    with contextlib.suppress(StorageFailed):  # a full disk: nobody else can take the lease there, either
+                        self.lease.renew()
                 if now - flushed > 0.25:
                     flushed = now
-                    self.chronicle.flush()
+                    with contextlib.suppress(StorageFailed):  # the journal keeps what it could not write
+                        self.chronicle.flush()
                     for cancelled in list(self._cancelling.values()):
                         self.workers[cancelled.unit].cancel(cancelled.attempt)
                 if self.controller.phase == "starting" and now - begun > self.settings.start_timeout.seconds:
@@ -382,8 +410,7 @@ class Shell:
         for command in commands:
             match command:
                 case do.CommitEpoch(unit, epoch):
-                    times = self._event_times.pop((unit, epoch), {})
-                    ledger.append(Committed(epoch, unit, times))
+                    ledger.append(Committed(epoch, unit, self._event_times.get((unit, epoch), {})))
                 case do.AdmitEpoch(epoch):
                     ledger.append(epoch)
                 case do.RunEpoch(unit) | do.ReplayShards(unit):

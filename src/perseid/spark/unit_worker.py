@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import queue
 import threading
 from collections.abc import Callable, Mapping
@@ -26,6 +28,7 @@ from perseid.storage.ledger import Ledger
 from perseid.storage.records import Admitted
 from perseid.vocabulary import Attempt, Epoch, HostId, OperatorName, ShardId, UnitName
 
+NO_SPACE = os.strerror(errno.ENOSPC)
 REPLAY_EPOCHS = 16
 REPLAY_ROWS = 2_000_000
 _KINDS: Mapping[str, on.FailureKind] = {
@@ -175,12 +178,17 @@ class UnitWorker:
 
     def _feed(self, command: do.ReplayShards, group: list[Admitted]) -> None:
         self._check(command.attempt)
+        if command.again:
+            for stream in self._unit.inputs:
+                for admitted in group:
+                    self._streams.refresh(stream, admitted.epoch)
         frames = self._frames.replay(
             group,
             frozenset(command.shards),
             command.routing,
             self._addresses(),
             release=self._released(command.release, Epoch(0)),
+            set_aside=command.set_aside,
         )
         for df in frames:
             self._check(command.attempt)
@@ -204,7 +212,9 @@ class UnitWorker:
                 hosts=(HostId(found["host"]),) if kind == "host" else (),
                 shards=(shard,) if kind in ("operator", "poisoned") else (),
             )
-        kind = "storage" if isinstance(error, StorageFailed) else "fenced" if isinstance(error, Fenced) else "other"
+        kind = "fenced" if isinstance(error, Fenced) else "other"
+        if isinstance(error, StorageFailed) or NO_SPACE in text:
+            kind = "storage"
         if command.attempt in self._cancelled:
             kind = "cancelled"
         message = f"unit {self._name!r}, epoch {epoch}: {type(error).__name__}: {_without_stack(text)}"

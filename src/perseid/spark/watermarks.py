@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from perseid.graph.nodes import StatefulNode
 from perseid.spark.reports import Report
-from perseid.storage.ledger import Ledger
-from perseid.vocabulary import Epoch, OperatorName, ShardId
+from perseid.vocabulary import OperatorName, ShardId
 
 
 def event_time_key(operator: str, input_name: str) -> OperatorName:
@@ -18,11 +17,10 @@ def event_time_key(operator: str, input_name: str) -> OperatorName:
     return OperatorName(f"{operator}.{input_name}")
 
 
-def watermark_ms(node: StatefulNode, ledger: Ledger, epoch: Epoch) -> int | None:
-    """The watermark of an operator in an epoch."""
+def watermark_ms(node: StatefulNode, seen: Mapping[OperatorName, int]) -> int | None:
+    """The watermark of an operator in an epoch, from the newest event times of all epochs before it."""
     if node.event_time is None:
         return None
-    seen = ledger.event_times_ms(Epoch(epoch - 1))
     newest = [seen[key] for name in node.input_names if (key := event_time_key(node.name, name)) in seen]
     return min(newest) - node.event_time.delay.ms if newest else None
 
@@ -37,6 +35,6 @@ def event_times(reports: Mapping[ShardId, Report]) -> dict[OperatorName, int]:
     return newest
 
 
-def all_watermarks_ms(nodes: Iterable[StatefulNode], ledger: Ledger, epoch: Epoch) -> dict[str, int]:
+def all_watermarks_ms(nodes: Iterable[StatefulNode], seen: Mapping[OperatorName, int]) -> dict[str, int]:
     """The watermarks of all operators that have one."""
-    return {n.name: mark for n in nodes if (mark := watermark_ms(n, ledger, epoch)) is not None}
+    return {n.name: mark for n in nodes if (mark := watermark_ms(n, seen)) is not None}
