@@ -32,6 +32,7 @@ class Checkpointing:
     pending: PendingCheckpoint | None = None
     aligners: dict[UnitName, Aligner] = field(default_factory=dict)
     forking: dict[UnitName, set[HostId]] = field(default_factory=dict)  # hosts that have not said yet that they forked
+    unsaved: list[SaveInflight] = field(default_factory=list)  # wait until their producer has finished the epoch
     committing: bool = False
     trimmed_by: CheckpointId | None = None  # the newest one ever completed here: what streams and outputs are trimmed by
 
@@ -70,28 +71,33 @@ class Checkpointing:
         token = None
         if self.scheme.synchronous:  # one token for all sources, at an epoch none of their units has passed
             token = max(a.position for a in self.aligners.values() if not a.upstream)
-        commands: list[Command] = []
         for aligner in self.aligners.values():
-            commands += self._route(aligner.start(token if not aligner.upstream else None))
+            self._route(aligner.start(token if not aligner.upstream else None))
         for aligner in self.aligners.values():
-            commands += self._cut_known(aligner)
-        return tuple(commands)
+            self._cut_known(aligner)
+        return self.saves_due(pipeline)
 
-    def _route(self, commands: tuple[AlignmentCommand, ...]) -> list[Command]:
+    def _route(self, commands: tuple[AlignmentCommand, ...]) -> None:
         """Carry tokens down."""
-        wanted: list[Command] = []
         for command in commands:
             if isinstance(command, ForwardToken):
                 for unit in self.topology.downstream(command.unit):
                     self.aligners[unit].token_arrived(command.unit, command.epoch)
-                    wanted += self._cut_known(self.aligners[unit])
-        return wanted
+                    self._cut_known(self.aligners[unit])
 
-    def _cut_known(self, aligner: Aligner) -> list[Command]:
+    def _cut_known(self, aligner: Aligner) -> None:
         pending = self.pending
         if pending is None or aligner.cut is None or aligner.unit in pending.cuts:
-            return []
-        return [SaveInflight(pending.id, stream, epoch) for stream, epoch in pending.cut_known(aligner.unit, aligner.cut)]
+            return
+        found = pending.cut_known(aligner.unit, aligner.cut)
+        self.unsaved += [SaveInflight(pending.id, stream, epoch) for stream, epoch in found]
+
+    def saves_due(self, pipeline: Pipeline) -> tuple[Command, ...]:
+        """In-flight epochs that are there by now; a cut may lie at an epoch that is still being worked on."""
+        producers = {s.name: s.producer for s in self.topology.streams}
+        due = [c for c in self.unsaved if pipeline.units[producers[c.stream]].finished >= c.epoch]
+        self.unsaved = [c for c in self.unsaved if c not in due]
+        return tuple(due)
 
     def holds_back(self, unit: UnitName, epoch: Epoch) -> bool:
         aligner = self.aligners.get(unit)
@@ -131,7 +137,8 @@ class Checkpointing:
         return tuple(self._unit_taken(event.unit)) if not self.forking[event.unit] else ()
 
     def _unit_taken(self, unit: UnitName) -> list[Command]:
-        return [*self._route(self.aligners[unit].snapshot_taken()), *self._complete()]
+        self._route(self.aligners[unit].snapshot_taken())
+        return self._complete()
 
     def written(self, event: SnapshotWritten) -> tuple[Command, ...]:
         if self.pending is None or self.pending.id != event.checkpoint:
@@ -181,7 +188,7 @@ class Checkpointing:
 
     def _clear(self) -> None:
         self.pending, self.committing = None, False
-        self.aligners, self.forking = {}, {}
+        self.aligners, self.forking, self.unsaved = {}, {}, []
 
     def check(self) -> None:
         if self.pending is not None:

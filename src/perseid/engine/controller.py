@@ -442,7 +442,10 @@ class Controller:
         return commands
 
     def _snapshots(self) -> tuple[do.Command, ...]:
-        commands = self.checkpoints.snapshots_due(self.pipeline, self.routing)
+        commands = (
+            *self.checkpoints.snapshots_due(self.pipeline, self.routing),
+            *self.checkpoints.saves_due(self.pipeline),
+        )
         for command in commands:
             if isinstance(command, do.TakeSnapshots):
                 self.detector.work_began(command.host, self.now_ms)

@@ -98,6 +98,10 @@ class Exchange:
 
     def _ask(self, shard: int, header: EpochHeader, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         host, address = self.hosts[shard]
+        recall = shard in self.recalled
+        if recall:
+            for _ in batches:
+                pass
         request = {
             "operator": self.operator,
             "shard": shard,
@@ -105,13 +109,14 @@ class Exchange:
             "release": self.release,
             "aside": (header.epoch, shard) in self.aside,
             "wanted": self.wanted,
-            "report": shard not in self.recalled,
+            "report": not recall,
+            "recall": recall,
             "epoch": header.epoch,
             "time_ms": header.time_ms,
             "watermark_ms": header.watermark_ms,
         }
         schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
-        rows = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches)
+        rows = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in (() if recall else batches))
         try:
             connection, answer = self._send(address, request, schema, rows)
             if answer["status"] != "ok":

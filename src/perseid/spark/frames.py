@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from perseid.graph.graph import Graph, Unit
@@ -50,6 +50,10 @@ class Frames:
     ) -> EpochFrames:
         """The DataFrames of one epoch, to be run."""
         return EpochFrames(self, admitted, routing, addresses, release, set_aside)
+
+    def recall(self, admitted: Admitted, routing: RoutingTable, addresses: Mapping[HostId, Address]) -> EpochFrames:
+        """The DataFrames of an epoch that was run before: hosts give the answers they kept, and nothing above them is computed."""
+        return EpochFrames(self, admitted, routing, addresses, {}, frozenset(), recall=True)
 
     def replay(
         self,
@@ -100,7 +104,7 @@ class Frames:
             one = EpochFrames(self, admitted, routing, addresses, release, frozenset())
             for i, name in enumerate(node.inputs):
                 df = one.node(name)
-                inputs[i].append(df.withColumn(EPOCH, F.lit(int(admitted.epoch))) if several else df)
+                inputs[i].append(df.withColumn(EPOCH, _not_in_code(admitted.epoch)) if several else df)
         together = [union(frames) for frames in inputs]
         extra = (EPOCH,) if several else ()
         aside = _pairs(operator, set_aside)
@@ -112,7 +116,7 @@ class Frames:
     def _exchange(
         self,
         node: StatefulNode,
-        inputs: list[DataFrame],
+        inputs: list[DataFrame] | None,  # None: nothing is sent, answers are recalled
         epochs: list[Admitted],
         routing: RoutingTable,
         addresses: Mapping[HostId, Address],
@@ -128,7 +132,10 @@ class Frames:
         name = OperatorName(node.name)
         compiled = self.compiled.operators[node.name]
         routes = routing.of(name)
-        rows = to_rows(node, inputs, ordered=compiled.ordered, bounds=[r.slots[1] for r in routes], extra=extra)
+        if inputs is None:
+            rows = self.spark.range(0, len(routes), 1, len(routes))
+        else:
+            rows = to_rows(node, inputs, ordered=compiled.ordered, bounds=[r.slots[1] for r in routes], extra=extra)
         hosts = []
         for route in routes:
             assert route.host is not None
@@ -162,6 +169,7 @@ class EpochFrames:
         release: Mapping[OperatorName, Epoch],
         set_aside: frozenset[ShardId],
         only: frozenset[ShardId] | None = None,
+        recall: bool = False,
     ) -> None:
         self._frames = frames
         self._admitted = admitted
@@ -170,6 +178,7 @@ class EpochFrames:
         self._release = release
         self._set_aside = set_aside
         self._only = only
+        self._recall = recall
         self._built: dict[str, DataFrame] = {}
         self._kept: list[DataFrame] = []
 
@@ -177,7 +186,8 @@ class EpochFrames:
         """The DataFrame of a stream."""
         if name not in self._built:
             df = self._build(name)
-            if self._only is None and self._read_often(name):  # in a replay hosts have kept what is read often
+            again = self._recall or self._only is not None  # then hosts have kept what is read often
+            if not again and self._read_often(name):
                 df = df.persist(StorageLevel.MEMORY_AND_DISK)
                 self._kept.append(df)
             self._built[name] = df
@@ -195,6 +205,8 @@ class EpochFrames:
         node = graph.node(name)
         if node.unit != unit.name or (not feeders_of(graph, name) and not isinstance(node, StatefulNode)):
             return False
+        if name in unit.outputs and graph.preservation(name) != "durable":
+            return False  # kept as a stream, for longer than this epoch runs here
         inside = [reader for reader in graph.consumers(name) if reader.unit == unit.name]
         return len(inside) + (name in unit.outputs) > 1
 
@@ -235,9 +247,11 @@ class EpochFrames:
             wanted = any(node.name in feeders_of(self._frames.graph, s.operator) for s in self._only)
             if wanted:  # a lost operator stands on this one: its other shards say again what they said
                 recalled = frozenset(r.shard.index for r in routes) - only
+        if self._recall:
+            recalled = frozenset(range(len(routes)))
         return self._frames._exchange(
             node,
-            [self.node(i) for i in node.inputs],
+            None if self._recall else [self.node(i) for i in node.inputs],
             [self._admitted],
             self._routing,
             self._addresses,
@@ -252,3 +266,9 @@ class EpochFrames:
 def _pairs(operator: str, set_aside: Mapping[Epoch, frozenset[ShardId]]) -> frozenset[tuple[int, int]]:
     """Epochs and shard indices of one operator."""
     return frozenset((e, s.index) for e, shards in set_aside.items() for s in shards if s.operator == operator)
+
+
+def _not_in_code(number: int) -> Column:
+    """A number that is not written into the code Spark generates, so that code compiled for one epoch serves all."""
+    zero = (F.monotonically_increasing_id() < 0).cast("int")
+    return F.get(F.array(F.lit(int(number)).cast("long")), zero)

@@ -17,6 +17,7 @@ import json
 import os
 import shutil
 import socket
+import stat
 import tempfile
 import threading
 import time
@@ -255,6 +256,7 @@ class Host:
         """In the forked child: only this thread is alive."""
         try:
             gc.disable()
+            _close_sockets()
             with contextlib.suppress(OSError, AttributeError):
                 os.nice(10)  # epochs go first
             for entry, held in zip(entries, helds, strict=True):
@@ -352,9 +354,12 @@ class Host:
             if held is None:
                 answer = Refusal("stale", f"shard {shard} is not on this host")
             else:
-                decision = held.log.ask(epoch, Version(request["version"]), rows.num_rows)
+                recall = request["recall"]
+                decision = held.log.ask(epoch, Version(request["version"]), None if recall else rows.num_rows)
                 if isinstance(decision, Refusal):
                     answer = decision
+                elif decision == "apply" and recall:
+                    answer = Refusal("gap", f"shard {shard} has not applied epoch {epoch} yet: there is no answer to recall")
                 else:
                     answer = self._apply(held, request, rows) if decision == "apply" else held.log.answers[epoch]
         if held is None or isinstance(answer, Refusal):
@@ -421,6 +426,15 @@ class Host:
             path = f"{layout.dead_letters(shard.operator)}/epoch={epoch}/{shard.index}-{name}.arrow"
             self.store.write(path, [sink.getvalue()])
         return sum(table.num_rows for table in inputs.values())
+
+
+def _close_sockets() -> None:
+    """In a forked child: if its parent dies, peers must see the connections close, which the child would keep open."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
+            with contextlib.suppress(OSError):
+                if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                    os.close(int(name))
 
 
 def local_copies(root: str) -> Path:

@@ -319,7 +319,7 @@ class Shell:
         unit = self.graph.node(stream).unit
         admitted = self.ledger.admitted(epoch)
         assert admitted is not None
-        frames = self._frames[unit].epoch(admitted, self.controller.routing, self.hosts.addresses, release={})
+        frames = self._frames[unit].recall(admitted, self.controller.routing, self.hosts.addresses)
         return frames.node(stream)
 
     def _unit_finished(self, unit: UnitName, admitted: Admitted, reports: dict[ShardId, Report]) -> None:

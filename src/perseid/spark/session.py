@@ -17,6 +17,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.python.task.killTimeout": "200ms",  # how long a cancelled task of a lost host may hold its slot
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "perseid.spark.daemon",
     "spark.speculation": "false",
     "spark.task.maxFailures": "4",
     "spark.excludeOnFailure.enabled": "false",

@@ -27,6 +27,10 @@ from perseid.vocabulary import Epoch, Preservation, StreamName
 _DIGEST = "_perseid_digest"
 
 
+class StreamGone(ApplicationFailed):
+    """An epoch of a stream is kept nowhere: whoever needs it must go back to a checkpoint."""
+
+
 class Streams:
     """What lies between units now."""
 
@@ -52,12 +56,11 @@ class Streams:
             else:
                 self.save(df, path, digest)
             return
+        self._drop(stream, epoch)  # before: Spark takes equal plans for one, and would drop the new one with the old
         kept = df.persist(StorageLevel.MEMORY_AND_DISK)
         kept.write.format("noop").mode("overwrite").save()
         with self._lock:
-            old, self._epochs[(stream, epoch)] = self._epochs.get((stream, epoch)), kept
-        if old is not None:
-            old.unpersist()
+            self._epochs[(stream, epoch)] = kept
 
     def read(self, stream: str, epoch: Epoch) -> DataFrame:
         """An epoch for a consumer."""
@@ -69,18 +72,24 @@ class Streams:
             return kept
         if saved is not None:
             return self.load(stream, saved)
-        raise ApplicationFailed(f"stream {stream!r}: epoch {epoch} is no longer kept")
+        raise StreamGone(f"stream {stream!r}: epoch {epoch} is no longer kept")
 
     def refresh(self, stream: str, epoch: Epoch) -> None:
         """The kept DataFrame may know hosts that are gone: compute it again from the answers hosts keep, when it is read."""
         with self._lock:
-            old = self._epochs.get((stream, epoch))
-        if old is None:
-            return
-        fresh = self._rebuild(stream, epoch).persist(StorageLevel.MEMORY_AND_DISK)
+            if (stream, epoch) not in self._epochs:
+                return
+        fresh = self._rebuild(stream, epoch)
+        self._drop(stream, epoch)
+        fresh.persist(StorageLevel.MEMORY_AND_DISK)
         with self._lock:
             self._epochs[(stream, epoch)] = fresh
-        old.unpersist()
+
+    def _drop(self, stream: str, epoch: Epoch) -> None:
+        with self._lock:
+            old = self._epochs.pop((stream, epoch), None)
+        if old is not None:
+            old.unpersist()
 
     def _digest(self, path: str) -> str | None:
         """Of the epoch saved there: what a fenced driver may have left behind is not taken for ours."""

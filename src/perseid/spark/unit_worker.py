@@ -22,7 +22,7 @@ from perseid.spark.exchange import failure_in
 from perseid.spark.frames import EpochFrames, Frames
 from perseid.spark.jobs import cancel, tagged
 from perseid.spark.reports import Report, Reports
-from perseid.spark.streams import Streams
+from perseid.spark.streams import StreamGone, Streams
 from perseid.storage.lease import Lease
 from perseid.storage.ledger import Ledger
 from perseid.storage.records import Admitted
@@ -212,7 +212,7 @@ class UnitWorker:
                 hosts=(HostId(found["host"]),) if kind == "host" else (),
                 shards=(shard,) if kind in ("operator", "poisoned") else (),
             )
-        kind = "fenced" if isinstance(error, Fenced) else "other"
+        kind = "fenced" if isinstance(error, Fenced) else "released" if isinstance(error, StreamGone) else "other"
         if isinstance(error, StorageFailed) or NO_SPACE in text:
             kind = "storage"
         if command.attempt in self._cancelled:

@@ -58,3 +58,38 @@ def test_an_epoch_cannot_be_applied_twice() -> None:
     shard.applied_epoch(4, "four")
     with pytest.raises(AssertionError):
         shard.applied_epoch(4, "four")
+
+
+def test_a_shard_that_was_given_too_few_rows_finds_out_when_it_is_asked_again() -> None:
+    shard = log()
+    shard.applied_epoch(4, "four", rows=10)
+    assert shard.ask(4, 2, rows=10) == "answer"
+    refused = shard.ask(4, 2, rows=25)
+    assert isinstance(refused, Refusal) and refused.kind == "poisoned" and "10 of 25 rows" in refused.message
+    later = shard.ask(5, 2, rows=25)
+    assert isinstance(later, Refusal) and later.kind == "poisoned"
+
+
+def test_a_task_cut_short_that_asks_again_does_no_harm() -> None:
+    shard = log()
+    shard.applied_epoch(4, "four", rows=25)
+    refused = shard.ask(4, 2, rows=10)
+    assert isinstance(refused, Refusal) and refused.kind == "stale"
+    assert shard.ask(4, 2, rows=25) == "answer" and shard.ask(5, 2, rows=25) == "apply"
+
+
+def test_an_operators_failure_is_told_again_in_full_when_spark_runs_the_task_again() -> None:
+    shard = log()
+    shard.failed(4, "operator 'o' raised\n  first rows …")
+    again, other = shard.ask(4, 2), shard.ask(5, 2)
+    assert again == Refusal("raised", "operator 'o' raised\n  first rows …")
+    assert isinstance(other, Refusal) and other.kind == "poisoned"
+
+
+def test_row_counts_are_kept_no_longer_than_answers() -> None:
+    shard = log()
+    for epoch in range(4, 40):
+        shard.release(epoch - 3)
+        shard.applied_epoch(epoch, "answer", rows=epoch)
+        shard.check()
+    assert set(shard.rows) == set(shard.answers) == {37, 38, 39}

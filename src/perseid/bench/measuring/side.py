@@ -23,7 +23,7 @@ from perseid.errors import PerseidError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-TIMEOUT_S = 300.0
+TIMEOUT_S = 600.0
 
 
 class SideFailed(PerseidError):
