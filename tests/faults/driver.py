@@ -85,6 +85,14 @@ class Driver:
                     found.append(pid)
         return sorted(found)
 
+    def executor_of(self, pid: int) -> int:
+        """The executor that a host runs in."""
+        executors = self.executors()
+        while pid not in executors:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            assert pid > 1
+        return pid
+
     def kill_everything(self) -> None:
         """SIGKILL every process of the session: driver, JVMs, Python workers, hosts."""
         for _ in range(20):  # something may be started while we look

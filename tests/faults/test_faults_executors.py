@@ -44,7 +44,7 @@ def start(folder: Folder) -> Iterator[Start]:
 def test_a_killed_executor_costs_no_row(start: Start, folder: Folder) -> None:
     driver = start("counts")
     driver.wait_for_checkpoint()
-    os.kill(driver.executors()[0], signal.SIGKILL)
+    os.kill(driver.executor_of(driver.hosts()[0]), signal.SIGKILL)
     driver.wait()
     apps.check_counts(folder.out, ROWS)
     assert "host_lost" in folder.kinds()
@@ -60,7 +60,7 @@ def test_units_lose_nothing_when_an_executor_takes_streams_and_hosts_with_it(
     for _ in range(2):
         epoch = driver.progress["epoch"]
         driver.wait_for_epoch(epoch + 3)
-        os.kill(driver.executors()[0], signal.SIGKILL)
+        os.kill(driver.executor_of(driver.hosts()[0]), signal.SIGKILL)
         driver.wait_for_epoch(epoch + 5)
     driver.wait()
     apps.check_units(folder.out, ROWS)
@@ -101,7 +101,7 @@ def test_a_word_count_whose_hosts_executors_and_driver_are_killed_in_turn_is_exa
     first.wait_for_checkpoint()
     os.kill(first.hosts()[0], signal.SIGKILL)
     first.wait_for_epoch(first.progress["epoch"] + 3)
-    os.kill(first.executors()[0], signal.SIGKILL)
+    os.kill(first.executor_of(first.hosts()[-1]), signal.SIGKILL)
     first.wait_for_epoch(first.progress["epoch"] + 3)
     first.kill_everything()
     second = start("words", *options)

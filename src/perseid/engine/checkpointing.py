@@ -34,7 +34,9 @@ class Checkpointing:
     forking: dict[UnitName, set[HostId]] = field(default_factory=dict)  # hosts that have not said yet that they forked
     unsaved: list[SaveInflight] = field(default_factory=list)  # wait until their producer has finished the epoch
     committing: bool = False
-    trimmed_by: CheckpointId | None = None  # the newest one ever completed here: what streams and outputs are trimmed by
+    trimmed_by: CheckpointId | None = (
+        None  # the newest one ever completed here: what streams and outputs are trimmed by
+    )
 
     def __post_init__(self) -> None:
         self.trimmed_by = self.completed[0].id if self.completed else None

@@ -176,7 +176,9 @@ class Controller:
                 commands += self._lose(shards, f"host {death.host}: {death.reason}", detect_ms=death.silent_ms)
         return tuple(commands)
 
-    def _lose(self, shards: set[ShardId], reason: str, *, everything: bool = False, detect_ms: int = 0) -> list[do.Command]:
+    def _lose(
+        self, shards: set[ShardId], reason: str, *, everything: bool = False, detect_ms: int = 0
+    ) -> list[do.Command]:
         if self.recovering is None:
             self.recovering = Recovering(set(shards), everything, reason, self.now_ms - detect_ms, step_ms=self.now_ms)
             self.recovering.phases_ms["detect"] = detect_ms
@@ -326,7 +328,11 @@ class Controller:
             tuple(s for s in plan.shards if self.topology.shards[s] == unit),
             self.routing,
             self.pipeline.consumed(unit),
-            {epoch: frozenset(shards) for (u, epoch), shards in self.set_aside.items() if u == unit and first <= epoch <= last},
+            {
+                epoch: frozenset(shards)
+                for (u, epoch), shards in self.set_aside.items()
+                if u == unit and first <= epoch <= last
+            },
             again,
         )
 
@@ -384,7 +390,9 @@ class Controller:
                 self.pipeline.units[unit].finished = epoch
             commands.append(do.ResetStreams(dict(chosen.inflight) if chosen else {}, dict(plan.base)))
         staying = {s: h for s in plan.shards if (h := self.routing.host_of(s)) in self.hosts and h is not None}
-        load = {h: len([s for s in self.routing.shards_on(h) if s not in plan.shards or s in staying]) for h in self.hosts}
+        load = {
+            h: len([s for s in self.routing.shards_on(h) if s not in plan.shards or s in staying]) for h in self.hosts
+        }
         working = {h: n for h, n in load.items() if n} if self.phase != "starting" else {}
         idle = sorted(h for h in self.hosts if h not in working)
         if self.phase == "starting":

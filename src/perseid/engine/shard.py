@@ -36,7 +36,9 @@ class ShardLog(Generic[Answer]):
     version: Version
     applied: Epoch
     answers: dict[Epoch, Answer] = field(default_factory=dict)
-    rows: dict[Epoch, int] = field(default_factory=dict)  # applied, of the epochs whose answers are kept and of the last
+    rows: dict[Epoch, int] = field(
+        default_factory=dict
+    )  # applied, of the epochs whose answers are kept and of the last
     retain_from: Epoch = Epoch(1)  # answers before this one are not kept
     poisoned: str | None = None
     raised: tuple[Epoch, str] | None = None  # what poisoned it, in full
@@ -45,10 +47,13 @@ class ShardLog(Generic[Answer]):
         """May ``epoch`` be applied now, or is its answer kept? ``rows`` is how many came with the request."""
         if version < self.version:
             return Refusal(
-                "stale", f"shard {self.shard}: a request under routing version {version}, the shard is at {self.version}"
+                "stale",
+                f"shard {self.shard}: a request under routing version {version}, the shard is at {self.version}",
             )
         if self.raised is not None and self.raised[0] == epoch:
-            return Refusal("raised", self.raised[1])  # Spark runs a failed task again by itself, and reports the last failure
+            return Refusal(
+                "raised", self.raised[1]
+            )  # Spark runs a failed task again by itself, and reports the last failure
         if self.poisoned is not None:
             return Refusal("poisoned", f"shard {self.shard} must be restored first: {self.poisoned}")
         if epoch == self.applied + 1:
@@ -58,7 +63,9 @@ class ShardLog(Generic[Answer]):
         applied = self.rows.get(epoch)
         if rows is not None and applied is not None and rows != applied:
             if rows < applied:
-                return Refusal("stale", f"shard {self.shard}: {rows} of {applied} rows of epoch {epoch}, from a task cut short")
+                return Refusal(
+                    "stale", f"shard {self.shard}: {rows} of {applied} rows of epoch {epoch}, from a task cut short"
+                )
             self.poisoned = f"it was given {applied} of {rows} rows of epoch {epoch} by a task that was cut short"
             return Refusal("poisoned", f"shard {self.shard} must be restored first: {self.poisoned}")
         if epoch in self.answers:

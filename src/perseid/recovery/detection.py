@@ -38,7 +38,9 @@ class Detector:
     suspects: set[HostId] = field(default_factory=set)
     busy: dict[HostId, int] = field(default_factory=dict)  # since when
     troubles: int = 3  # reports in a row of its own trouble, and nobody else's, after which a host is given up
-    troubled: dict[HostId, int] = field(default_factory=dict)  # reports of own trouble since the last success of anybody
+    troubled: dict[HostId, int] = field(
+        default_factory=dict
+    )  # reports of own trouble since the last success of anybody
 
     def host_registered(self, host: HostId, now_ms: int) -> None:
         self.seen_ms[host] = now_ms

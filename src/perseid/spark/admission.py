@@ -140,5 +140,3 @@ class Admission:
         with self._lock:
             self._ledger.append(*self._commits, *admitted)
         self._commits.clear()
-
-

@@ -220,7 +220,9 @@ def accept(sock: socket.socket, secret: bytes) -> Connection:
         connection.send({"welcome": True})
     except (ChannelError, ValueError) as error:
         connection.close()
-        raise error if isinstance(error, ChannelError) else NotAuthentic(f"a peer sent no valid nonce: {error}") from None
+        raise (
+            error if isinstance(error, ChannelError) else NotAuthentic(f"a peer sent no valid nonce: {error}")
+        ) from None
     connection.deadline(None)
     return connection
 

@@ -154,7 +154,12 @@ def shard_column(node: StatefulNode, columns: list[Column], bounds: list[int]) -
 
 
 def to_rows(
-    node: StatefulNode, inputs: list[DataFrame], *, ordered: bool, bounds: list[int] | None = None, extra: tuple[str, ...] = ()
+    node: StatefulNode,
+    inputs: list[DataFrame],
+    *,
+    ordered: bool,
+    bounds: list[int] | None = None,
+    extra: tuple[str, ...] = (),
 ) -> DataFrame:
     """The rows of an operator as they go to its hosts; with ``bounds``, brought together by shard.
 

@@ -213,7 +213,9 @@ class Host:
             begin = time.monotonic()
             header, buffers, copy = read_snapshot(self.store, file, local=self.copies)
             if ShardId(header["operator"], header["index"]) != shard or header["epoch"] != entry["epoch"]:
-                raise CorruptData(f"snapshot {file.path} is of {header}, not of shard {shard} at epoch {entry['epoch']}")
+                raise CorruptData(
+                    f"snapshot {file.path} is of {header}, not of shard {shard} at epoch {entry['epoch']}"
+                )
             middle = time.monotonic()
             restore(operator, decode(buffers))
             phases["read"] += round((middle - begin) * 1000)
@@ -263,7 +265,10 @@ class Host:
                 line = json.dumps(self._write(checkpoint, entry, held, forked=True)) + "\n"
                 os.write(writer, line.encode())
         except BaseException:
-            os.write(writer, (json.dumps({"kind": "snapshot_failed", "message": traceback.format_exc(limit=4)}) + "\n").encode())
+            os.write(
+                writer,
+                (json.dumps({"kind": "snapshot_failed", "message": traceback.format_exc(limit=4)}) + "\n").encode(),
+            )
         finally:
             os._exit(0)
 
@@ -359,7 +364,9 @@ class Host:
                 if isinstance(decision, Refusal):
                     answer = decision
                 elif decision == "apply" and recall:
-                    answer = Refusal("gap", f"shard {shard} has not applied epoch {epoch} yet: there is no answer to recall")
+                    answer = Refusal(
+                        "gap", f"shard {shard} has not applied epoch {epoch} yet: there is no answer to recall"
+                    )
                 else:
                     answer = self._apply(held, request, rows) if decision == "apply" else held.log.answers[epoch]
         if held is None or isinstance(answer, Refusal):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import SparkSession
+
+SETTLED_S = 2.0
 
 
 def _context(spark: SparkSession) -> Any | None:
@@ -45,3 +48,19 @@ def task_slots(spark: SparkSession) -> int | None:
     """How many tasks can run at once, where Spark tells."""
     context = _context(spark)
     return None if context is None else int(context.defaultParallelism)
+
+
+def settled_slots(spark: SparkSession, wanted: int, *, exactly: bool, timeout_s: float) -> int | None:
+    """The task slots once the cluster's executors are there: ``wanted``, or (not ``exactly``) as many as come within moments."""
+    slots = task_slots(spark)
+    master = spark.conf.get("spark.master", "local") or "local"
+    if slots is None or master == "local" or master.startswith("local["):
+        return slots
+    until = time.monotonic() + timeout_s
+    changed = time.monotonic()
+    while time.monotonic() < until and (slots < wanted or (not exactly and time.monotonic() - changed < SETTLED_S)):
+        time.sleep(0.1)
+        now = task_slots(spark) or 0
+        if now != slots:
+            slots, changed = now, time.monotonic()
+    return slots

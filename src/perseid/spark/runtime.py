@@ -31,7 +31,7 @@ from perseid.spark.compiled import Compiled, compile_graph
 from perseid.spark.frames import Frames
 from perseid.spark.host import OperatorSpec
 from perseid.spark.hosts import HostLink, Hosts
-from perseid.spark.jobs import task_slots
+from perseid.spark.jobs import settled_slots, task_slots
 from perseid.spark.reports import Report, Reports
 from perseid.spark.settings import Settings, hosts_and_spares
 from perseid.spark.shape import topology_of
@@ -65,7 +65,10 @@ def start(app: App, spark: SparkSession | None, root: str | None, **given: Any) 
         count = settings.hosts or max(1, min(2, len(topology.shards)))
         spares = 1 if settings.spares is None else settings.spares
         spark = session.build(hosts=count, spares=spares, app_name=graph.name)
-    hosts, spares = hosts_and_spares(settings, len(topology.shards), task_slots(spark))
+    wanted = (settings.hosts or 1) + (settings.spares or 0) + 1
+    waiting = settings.start_timeout.seconds / 2
+    slots = settled_slots(spark, wanted, exactly=settings.hosts is not None, timeout_s=waiting)
+    hosts, spares = hosts_and_spares(settings, len(topology.shards), slots)
     store = Store.at(root if root is not None else f".perseid/{graph.name}")
     shell = Shell(graph.name, spark, store, settings, topology, graph, hosts, spares)
     running = Running(shell, spark if own else None)
@@ -166,13 +169,12 @@ class Shell:
         self.controller = Controller(self.topology, engine, past, now_ms())
         self._hosts_wanted = hosts
         secret = secrets.token_bytes(32)
-        self.hosts = Hosts(
-            spark, store, secret, self._specs(), settings.heartbeat.ms, self.post, self._host_said, name
-        )
+        self.hosts = Hosts(spark, store, secret, self._specs(), settings.heartbeat.ms, self.post, self._host_said, name)
         kinds = {str(s.name): s.preservation for s in self.topology.streams}
         self.streams = Streams(spark, store, kinds, self.compiled.schemas, self._rebuild)
         self._frames = {
-            u.name: Frames(spark, graph, u, self.compiled, secret, self.streams.read, self._watermark) for u in graph.units
+            u.name: Frames(spark, graph, u, self.compiled, secret, self.streams.read, self._watermark)
+            for u in graph.units
         }
         self.workers = {UnitName(u.name): self._worker(u) for u in graph.units}
         self.admission = Admission(
@@ -379,7 +381,9 @@ class Shell:
                 now = time.monotonic()
                 if now - renewed > LEASE_RENEWAL_S:
                     renewed = now
-                    with contextlib.suppress(StorageFailed):  # a full disk: nobody else can take the lease there, either
+                    with contextlib.suppress(
+                        StorageFailed
+                    ):  # a full disk: nobody else can take the lease there, either
                         self.lease.renew()
                 if now - flushed > 0.25:
                     flushed = now
@@ -536,7 +540,9 @@ class Shell:
                 source.source.trim(first.slices[SourceName(source.name)][0])
         for stream in self.topology.streams:
             if stream.durable:
-                self.streams.trim(stream.name, min(oldest.cuts[s.consumer] for s in self.topology.streams if s.name == stream.name))
+                self.streams.trim(
+                    stream.name, min(oldest.cuts[s.consumer] for s in self.topology.streams if s.name == stream.name)
+                )
         with self.ledger_lock:
             self.ledger.trim(min(oldest.cuts.values()))
 
@@ -563,5 +569,3 @@ class Shell:
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-

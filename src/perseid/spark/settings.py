@@ -34,7 +34,14 @@ class Settings:
         known = {f.name for f in fields(cls)}
         wrong = [f"{name}: no such setting; there are {', '.join(sorted(known))}" for name in given.keys() - known]
         settings = cls(**{k: v for k, v in given.items() if k in known})
-        for name, least in (("hosts", 1), ("spares", 0), ("max_rows_per_epoch", 1), ("queue", 1), ("keep", 1), ("operator_retries", 0)):
+        for name, least in (
+            ("hosts", 1),
+            ("spares", 0),
+            ("max_rows_per_epoch", 1),
+            ("queue", 1),
+            ("keep", 1),
+            ("operator_retries", 0),
+        ):
             value = getattr(settings, name)
             optional = name in ("hosts", "spares", "max_rows_per_epoch")
             if value is None and optional:
@@ -47,9 +54,7 @@ class Settings:
                 wrong.append(f"{name}: expected a length of time such as every(seconds=1), got {value!r}")
         scheme: object = settings.checkpoint
         if not isinstance(scheme, Scheme):
-            wrong.append(
-                f"checkpoint: expected a scheme such as perseid.parallel(every(seconds=10)), got {scheme!r}"
-            )
+            wrong.append(f"checkpoint: expected a scheme such as perseid.parallel(every(seconds=10)), got {scheme!r}")
         if wrong:
             raise SettingsError("; ".join(wrong))
         return settings

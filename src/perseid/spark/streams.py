@@ -112,9 +112,7 @@ class Streams:
         """Rows saved before, in order."""
         schema = self._schemas[stream]
         names = [name for name in self._store.list(path) if name.endswith(".parquet")]
-        files = [
-            FileSlice(_plain(self._store, f"{path}/{name}"), self._store.size(f"{path}/{name}")) for name in names
-        ]
+        files = [FileSlice(_plain(self._store, f"{path}/{name}"), self._store.size(f"{path}/{name}")) for name in names]
         reader = self._spark.read.schema(schema)
         return ordered_scan(self._spark, files, lambda paths: reader.parquet(*paths), schema, parquet=True)
 

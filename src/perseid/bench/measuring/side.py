@@ -10,6 +10,7 @@ import contextlib
 import multiprocessing
 import os
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -38,7 +39,10 @@ class Side:
         self._log = folder / f"{name}.log"
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, str(self._log)), name=f"bench-{name}")
+        scratch = folder / "t"  # short: sockets lie below it
+        scratch.mkdir(exist_ok=True)
+        order = (theirs, str(self._log), str(scratch))
+        self._process = context.Process(target=_serve, args=order, name=f"bench-{name}")
         self._process.start()
         theirs.close()
 
@@ -87,8 +91,9 @@ class Side:
             return ""
 
 
-def _serve(connection: Connection, log: str) -> None:
-    """The process's life. What Spark prints goes to the log."""
+def _serve(connection: Connection, log: str, scratch: str) -> None:
+    """The process's life. What Spark prints goes to the log; what hosts leave in the temporary folder goes with the benchmark."""
+    os.environ["TMPDIR"] = tempfile.tempdir = scratch
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     sys.stdout.flush()
     for stream in (1, 2):
