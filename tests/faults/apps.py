@@ -280,7 +280,9 @@ VISITORS, VISIT_ROWS = 12, 500
 def visits(out: str, rows: int, rate: float | None = None) -> App:
     """Keys that come for 500 rows each and return when all others have been there."""
     app = App("visits")
-    source = perseid.sources.generator({"key": f"(id div {VISIT_ROWS}) % {VISITORS}", "seq": "id"}, rows=rows, rate=rate)
+    source = perseid.sources.generator(
+        {"key": f"(id div {VISIT_ROWS}) % {VISITORS}", "seq": "id"}, rows=rows, rate=rate
+    )
     app.source("numbers", source).stateful(
         "visits", Visits(), key="key", shards=2, output="key long, what string, added long, total long, at_ms long"
     ).sink("out", perseid.sinks.parquet(out))
@@ -353,7 +355,9 @@ def check_totals(out: str | Path, key: str, expected: Mapping[Any, int]) -> None
             assert row[key] not in seen, f"epoch {epoch} has {key} {row[key]} twice"
             seen.add(row[key])
             running[row[key]] += row["added"]
-            assert row["total"] == running[row[key]], f"epoch {epoch}: {row}, but increments so far: {running[row[key]]}"
+            assert row["total"] == running[row[key]], (
+                f"epoch {epoch}: {row}, but increments so far: {running[row[key]]}"
+            )
     rows_in, rows_out = sum(expected.values()), sum(running.values())
     assert dict(running) == dict(expected), f"rows in: {rows_in}, rows counted: {rows_out}"
 

@@ -24,7 +24,9 @@ class Driver:
         self.log = Path(folder.root).with_name("driver.log")
         command = [sys.executable, apps.__file__, app, "--root", folder.root, "--out", folder.out, *options]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True)
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
+            )
         self.progress: dict[str, Any] = {}
         self.error: dict[str, str] | None = None
         self.ended = False

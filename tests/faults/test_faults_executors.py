@@ -94,7 +94,9 @@ def test_a_word_count_whose_hosts_executors_and_driver_are_killed_in_turn_is_exa
     into = Path(f"{folder.out}-in")
     into.mkdir()
     for number in range(40):
-        (into / f"{number:03d}.txt").write_text("".join(f"{line}\n" for line in lines[number * 150 : (number + 1) * 150]))
+        (into / f"{number:03d}.txt").write_text(
+            "".join(f"{line}\n" for line in lines[number * 150 : (number + 1) * 150])
+        )
     expected = Counter(word for line in lines for word in line.split(" "))
     options = ("--available-now", "--epoch-rows", "150")
     first = start("words", *options)

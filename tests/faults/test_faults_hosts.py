@@ -116,7 +116,9 @@ def test_hosts_killed_again_and_again_lose_nothing(begin: Begin, folder: Folder)
     running = begin(apps.counts(folder.out, ROWS))
     for _ in range(4):
         passed = running.progress().epoch
-        apps.wait_until(lambda before=passed: running.wait(0) or running.progress().epoch > before + 2, "two more epochs")
+        apps.wait_until(
+            lambda before=passed: running.wait(0) or running.progress().epoch > before + 2, "two more epochs"
+        )
         if hosts := apps.working_hosts(running):
             kill(hosts[0])
     end(running)
@@ -175,9 +177,7 @@ def test_two_operators_in_one_unit_stay_exact(begin: Begin, folder: Folder, shar
 
 @pytest.mark.parametrize("shard", ["count", "rollup"])
 @pytest.mark.parametrize("kind", ["transient", "retained", "durable"])
-def test_two_units_stay_exact_whatever_lies_between_them(
-    begin: Begin, folder: Folder, kind: str, shard: str
-) -> None:
+def test_two_units_stay_exact_whatever_lies_between_them(begin: Begin, folder: Folder, kind: str, shard: str) -> None:
     app = apps.units(folder.out, ROWS, kind=kind)
     survive(app, begin, folder, shard=shard, check=lambda: apps.check_units(folder.out, ROWS))
 

@@ -39,7 +39,12 @@ def begin(spark: SparkSession, folder: Folder) -> Iterator[Begin]:
     started: list[Running] = []
 
     def start(app: App, **more: Any) -> Running:
-        settings = {"hosts": 2, "spares": 1, "max_rows_per_epoch": EPOCH_ROWS, "checkpoint": apps.scheme("parallel", 0.7)}
+        settings = {
+            "hosts": 2,
+            "spares": 1,
+            "max_rows_per_epoch": EPOCH_ROWS,
+            "checkpoint": apps.scheme("parallel", 0.7),
+        }
         started.append(app.start(spark, root=folder.root, **{**settings, **more}))
         return started[-1]
 

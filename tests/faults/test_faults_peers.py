@@ -32,7 +32,9 @@ def folder(tmp_path: Path) -> Folder:
 @pytest.fixture
 def running(spark: SparkSession, folder: Folder) -> Iterator[Running]:
     app = apps.counts(folder.out, ROWS)
-    running = app.start(spark, root=folder.root, checkpoint=apps.scheme("parallel", 1), hosts=2, spares=1, max_rows_per_epoch=250)
+    running = app.start(
+        spark, root=folder.root, checkpoint=apps.scheme("parallel", 1), hosts=2, spares=1, max_rows_per_epoch=250
+    )
     apps.wait_for_epoch(running, 2)
     yield running
     with contextlib.suppress(PerseidError):
@@ -67,7 +69,9 @@ def test_strangers_on_a_hosts_port_change_nothing(running: Running, folder: Fold
                 peer.sendall(data)
         with pytest.raises((NotAuthentic, ChannelError)):
             connect(Address(ip, port), b"a guess at the secret")
-    assert set(apps.working_hosts(running)) == pids or running.progress().faults  # a busy machine may lose one by itself
+    assert (
+        set(apps.working_hosts(running)) == pids or running.progress().faults
+    )  # a busy machine may lose one by itself
     assert running.wait(240)
     apps.check_counts(folder.out, ROWS)
     for peer in open_sockets:

@@ -38,7 +38,12 @@ def begin(spark: SparkSession, folder: Folder) -> Iterator[Begin]:
     started: list[Running] = []
 
     def start(app: App, **more: Any) -> Running:
-        settings = {"hosts": 2, "spares": 1, "max_rows_per_epoch": EPOCH_ROWS, "checkpoint": apps.scheme("parallel", 0.5)}
+        settings = {
+            "hosts": 2,
+            "spares": 1,
+            "max_rows_per_epoch": EPOCH_ROWS,
+            "checkpoint": apps.scheme("parallel", 0.5),
+        }
         started.append(app.start(spark, root=folder.root, **{**settings, **more}))
         return started[-1]
 
@@ -88,7 +93,9 @@ def test_a_corrupt_manifest_makes_the_one_before_count(begin: Begin, folder: Fol
     assert next(e for e in journal if e["kind"] == "recovery_started")["checkpoint"] == int(before.name)
 
 
-def test_all_snapshots_corrupt_means_from_the_first_row_again_while_it_can_be_read(begin: Begin, folder: Folder) -> None:
+def test_all_snapshots_corrupt_means_from_the_first_row_again_while_it_can_be_read(
+    begin: Begin, folder: Folder
+) -> None:
     half_done(begin, folder, keep=100)  # nothing is trimmed
     for checkpoint in checkpoints(folder):
         for file in checkpoint.glob("*.snapshot"):
@@ -155,7 +162,9 @@ def test_a_root_of_another_graph_is_refused_and_says_what_changed(begin: Begin, 
         begin(apps.counts(folder.out, ROWS, operator=OtherState()))
     app = App("counts")
     stream = app.source("numbers", apps.numbers(ROWS))
-    stream.stateful("count", apps.Count(), key="seq", shards=3, output=apps.COUNTED).sink("out", sinks.parquet(folder.out))
+    stream.stateful("count", apps.Count(), key="seq", shards=3, output=apps.COUNTED).sink(
+        "out", sinks.parquet(folder.out)
+    )
     with pytest.raises(GraphChanged, match=r"'count'.*key"):
         begin(app)
     assert {str(p): p.read_bytes() for p in Path(folder.root, "ledger").iterdir()} == held

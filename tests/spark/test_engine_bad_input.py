@@ -29,7 +29,9 @@ def refused(app: App, spark: SparkSession, path: Path, **settings: object) -> st
 def counting(path: Path, key: str = "key", output: str = apps.COUNTED) -> App:
     app = App("counts")
     stream = app.source("numbers", apps.numbers(100))
-    stream.stateful("count", apps.Count(), key=key, shards=2, output=output).sink("out", perseid.sinks.parquet(str(path / "out")))
+    stream.stateful("count", apps.Count(), key=key, shards=2, output=output).sink(
+        "out", perseid.sinks.parquet(str(path / "out"))
+    )
     return app
 
 

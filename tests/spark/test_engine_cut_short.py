@@ -64,7 +64,7 @@ def test_the_rows_of_a_cancelled_task_have_no_end(spark: SparkSession, tmp_path:
     spoken = tmp_path / "spoken"
 
     def run() -> None:
-        with tagged(spark, "cut"), pytest.raises(Exception, match="(?i)cancel"):
+        with tagged(spark, "cut"), pytest.raises(Exception, match=r"(?i)cancel"):
             source = spark.range(0, BATCH_ROWS, 1, 1).mapInArrow(slowly, "id long")
             source.mapInArrow(told(str(spoken)), "count long").collect()
 
@@ -76,7 +76,7 @@ def test_the_rows_of_a_cancelled_task_have_no_end(spark: SparkSession, tmp_path:
     job.join(60)
     worker = int(spoken.read_text().split()[0])
     until = time.monotonic() + 60
-    while Path(f"/proc/{worker}").exists() and "batch" == words_of(spoken)[-1] and time.monotonic() < until:
+    while Path(f"/proc/{worker}").exists() and words_of(spoken)[-1] == "batch" and time.monotonic() < until:
         time.sleep(0.05)
     assert "end" not in words_of(spoken)
     assert len(words_of(spoken)) < BATCHES

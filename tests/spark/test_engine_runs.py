@@ -32,7 +32,12 @@ def begin(spark: SparkSession, tmp_path: Path) -> Iterator[Begin]:
     started: list[Running] = []
 
     def start(app: App, **more: Any) -> Running:
-        settings = {"hosts": 1, "spares": 0, "max_rows_per_epoch": EPOCH_ROWS, "checkpoint": apps.scheme("parallel", 0.5)}
+        settings = {
+            "hosts": 1,
+            "spares": 0,
+            "max_rows_per_epoch": EPOCH_ROWS,
+            "checkpoint": apps.scheme("parallel", 0.5),
+        }
         started.append(app.start(spark, root=str(tmp_path / "root"), **{**settings, **more}))
         return started[-1]
 

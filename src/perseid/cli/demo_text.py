@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 WORDS = 5_000
 WORDS_PER_LINE = 8
-LINES_PER_FILE = 1_500
-FILE_EVERY_S = 0.2
+LINES_PER_FILE = 500
+FILE_EVERY_S = 0.5
 
 
 class Writer(threading.Thread):

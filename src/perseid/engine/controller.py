@@ -29,7 +29,7 @@ from perseid.vocabulary import CheckpointId, Epoch, HostId, ShardId, StreamName,
 
 RETRY_PAUSE_MS = 100
 RETRY_PAUSE_LIMIT_MS = 5_000
-BURST_PATIENCE_MS = 3_000
+BURST_PATIENCE_MS = 1_500
 UNREACHABLE_FAILURES = 3
 FINAL_CHECKPOINTS = 3
 

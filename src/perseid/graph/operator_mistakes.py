@@ -32,7 +32,9 @@ def operator_mistakes(node: StatefulNode) -> Iterator[str]:
         yield f"event_time={node.event_time!r}: expected perseid.event_time(column, delay=…)"
     combine: Any = node.combine
     if combine is not None:
-        if not (isinstance(combine, Mapping) and combine and all(isinstance(x, str) for kv in combine.items() for x in kv)):
+        if not (
+            isinstance(combine, Mapping) and combine and all(isinstance(x, str) for kv in combine.items() for x in kv)
+        ):
             yield f'combine={combine!r}: expected SQL aggregates by column name, such as {{"n": "count(*)"}}'
         if len(node.inputs) > 1:
             yield "combine: only for an operator with one input"

@@ -110,7 +110,7 @@ class Host:
         self.config = config
         self.specs = {spec.name: spec for spec in config.operators}
         self.store = config.store
-        self.copies = local_copies(config.store.root)
+        self.copies = local_copies(config.store)
         self.shards: dict[ShardId, HeldShard] = {}
         self.lock = threading.RLock()  # state: one epoch, restore or fork at a time
         self.sending = threading.Lock()
@@ -177,7 +177,7 @@ class Host:
                 case "snapshot":
                     self._snapshot(command)
                 case "forget":
-                    for path in command["paths"]:
+                    for path in command["paths"] if self.copies is not None else ():
                         shutil.rmtree(self.copies / path, ignore_errors=True)
                 case "stop":
                     return
@@ -279,7 +279,7 @@ class Host:
         header = {"operator": shard.operator, "index": shard.index, "epoch": held.log.applied, "slots": entry["slots"]}
         try:
             buffers = encode(capture(held.operator))
-            if forked and self.store.local is None:  # a forked child must not use the library behind a remote store
+            if forked and self.store.local is None and self.copies is not None:  # a forked child must not use the library behind a remote store
                 file = write_local_snapshot(self.copies, entry["path"], header, buffers)
             else:
                 file = write_snapshot(self.store, entry["path"], header, buffers, local=self.copies)
@@ -315,6 +315,7 @@ class Host:
     def _publish(self, message: dict[str, Any]) -> dict[str, Any]:
         """Bring a snapshot that the child wrote to the local disk into the store."""
         try:
+            assert self.copies is not None, "only a local root has none"
             publish_snapshot(self.store, SnapshotFile(**message["file"]), self.copies)
         except (StorageFailed, OSError) as error:
             return {"kind": "snapshot_failed", "checkpoint": message["checkpoint"], "message": str(error)}
@@ -444,9 +445,12 @@ def _close_sockets() -> None:
                     os.close(int(name))
 
 
-def local_copies(root: str) -> Path:
-    """The folder on a machine's own disk for second copies of snapshots of this root (M6)."""
-    return Path(tempfile.gettempdir()) / f"perseid-{os.getuid()}-{hashlib.sha256(root.encode()).hexdigest()[:12]}"
+def local_copies(store: Store) -> Path | None:
+    """The folder on a machine's own disk for second copies of snapshots (M6); None where the root is on that disk itself."""
+    temporary = Path(tempfile.gettempdir())
+    if store.local is not None and store.local.stat().st_dev == temporary.stat().st_dev:
+        return None
+    return temporary / f"perseid-{os.getuid()}-{hashlib.sha256(store.root.encode()).hexdigest()[:12]}"
 
 
 def _since(began: float) -> int:

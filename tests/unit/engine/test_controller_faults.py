@@ -105,7 +105,12 @@ def test_an_epoch_between_units_is_saved_only_when_it_is_there() -> None:
         original = world._save_inflight
 
         def save(
-            checkpoint: Any, stream: Any, epoch: Any, world: World = world, original: Any = original, producers: Any = producers
+            checkpoint: Any,
+            stream: Any,
+            epoch: Any,
+            world: World = world,
+            original: Any = original,
+            producers: Any = producers,
         ) -> None:
             assert world.controller.pipeline.units[producers[stream]].finished >= epoch
             original(checkpoint, stream, epoch)

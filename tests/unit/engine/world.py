@@ -41,14 +41,13 @@ def chain(units: int, shards: int = 2, preservation: str = "transient") -> Topol
 
 def diamond() -> Topology:
     """a → b, a → c, b → d, c → d."""
+
     def unit(name: str, source: bool = False) -> UnitShape:
         operator = OperatorName(f"o{name}")
         return UnitShape(UnitName(name), ("in",) if source else (), {operator: 1}, {operator: frozenset()})
 
     edges = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
-    streams = tuple(
-        StreamShape(StreamName(f"{p}{c}"), UnitName(p), UnitName(c), "transient") for p, c in edges
-    )
+    streams = tuple(StreamShape(StreamName(f"{p}{c}"), UnitName(p), UnitName(c), "transient") for p, c in edges)
     return Topology((unit("a", True), unit("b"), unit("c"), unit("d")), streams)
 
 
@@ -122,7 +121,9 @@ class World:
                 action()
             else:
                 self._handle(action)
-        assert self.stopped is not None, f"no end after {self.now} ms: {self.controller.phase} {self.controller.recovering}"
+        assert self.stopped is not None, (
+            f"no end after {self.now} ms: {self.controller.phase} {self.controller.recovering}"
+        )
         return self
 
     def _handle(self, event: on.Event) -> None:
@@ -235,19 +236,25 @@ class World:
         if not host.alive or host.silent:
             return
         if any(host.shards[route.shard][0].applied != command.epoch for route in command.shards):
-            self.tell(on.CheckpointFailed(command.checkpoint, "a shard is not there"))  # as a host answers a stale command
+            self.tell(
+                on.CheckpointFailed(command.checkpoint, "a shard is not there")
+            )  # as a host answers a stale command
             return
         self.tell(on.SnapshotsForked(command.host, command.checkpoint, command.unit))
         for route in command.shards:
             log, state = host.shards[route.shard]
             saved = Saved(route.shard.operator, route.shard.index, log.applied, tuple(state))
-            self.later(self.random.randint(5, 300), lambda saved=saved, shard=route.shard: self._written(command, shard, saved))
+            self.later(
+                self.random.randint(5, 300), lambda saved=saved, shard=route.shard: self._written(command, shard, saved)
+            )
 
     def _written(self, command: do.TakeSnapshots, shard: ShardId, saved: Saved) -> None:
         if self.hosts[command.host].alive:
             self.files[(command.checkpoint, shard)] = saved
             recently = any(checkpoint >= command.checkpoint - 5 for checkpoint, _ in self.bad)
-            if self.random.random() < self.corrupt and not recently:  # one good checkpoint stays: else state is lost for good
+            if (
+                self.random.random() < self.corrupt and not recently
+            ):  # one good checkpoint stays: else state is lost for good
                 self.bad.add((command.checkpoint, shard))
             self.tell(on.SnapshotWritten(command.checkpoint, shard, saved))
 
@@ -318,7 +325,9 @@ class World:
         answers[shard] = log.answers[command.epoch]
         self._ask_next(command, rows, shards[1:], answers)
 
-    def _failed(self, command: do.RunEpoch, kind: Any, hosts: tuple[HostId, ...], shards: tuple[ShardId, ...] = ()) -> None:
+    def _failed(
+        self, command: do.RunEpoch, kind: Any, hosts: tuple[HostId, ...], shards: tuple[ShardId, ...] = ()
+    ) -> None:
         shards = shards if kind == "poisoned" else ()
         self.tell(on.UnitFailed(command.unit, command.epoch, command.attempt, kind, kind, hosts, shards), 5)
 

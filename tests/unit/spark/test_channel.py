@@ -66,7 +66,9 @@ def test_a_peer_with_another_secret_is_refused_by_both_sides() -> None:
     assert isinstance(seen[0], ChannelError)
 
 
-@pytest.mark.parametrize("data", [struct.pack(">I", 2 << 30), b"GET / HTTP/1.1\r\n\r\n" * 40, b"\x00\x00\x00\x02{}", b""])
+@pytest.mark.parametrize(
+    "data", [struct.pack(">I", 2 << 30), b"GET / HTTP/1.1\r\n\r\n" * 40, b"\x00\x00\x00\x02{}", b""]
+)
 def test_a_peer_that_does_not_speak_the_protocol_is_dropped(data: bytes) -> None:
     address, thread, seen = serve(lambda c, s: None)
     with socket.create_connection((address.host, address.port)) as peer:

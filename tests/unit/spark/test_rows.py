@@ -33,6 +33,7 @@ def test_rows_of_several_inputs_are_told_apart() -> None:
 
 
 def test_no_rows_of_several_inputs_are_empty_tables_with_their_columns() -> None:
-    empty = pa.schema([(INPUT, pa.int32()), (input_column(0), pa.struct({"a": pa.int64()})), (input_column(1), pa.struct({"b": pa.string()}))])
+    left, right = pa.struct({"a": pa.int64()}), pa.struct({"b": pa.string()})
+    empty = pa.schema([(INPUT, pa.int32()), (input_column(0), left), (input_column(1), right)])
     split = split_inputs(empty.empty_table(), ("left", "right"))
     assert split["left"].schema.names == ["a"] and split["right"].num_rows == 0

@@ -1,0 +1,118 @@
+"""The keeper: one thread for slow work on storage, so that nobody waits for it.
+
+Checkpoints committed, aborted, trimmed; in-flight epochs saved; streams released; all in the order of the commands.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from perseid.checkpoint.life import CompletedCheckpoint, PendingCheckpoint
+from perseid.engine import commands as do
+from perseid.engine import events as on
+from perseid.graph.graph import Graph
+from perseid.graph.topology import Topology
+from perseid.spark.chronicle import Chronicle
+from perseid.spark.streams import Streams
+from perseid.storage import layout
+from perseid.storage.lease import Lease
+from perseid.storage.ledger import Ledger
+from perseid.storage.manifest import Checkpoints, InflightEpoch, Manifest, ShardSnapshot
+from perseid.vocabulary import CheckpointId, Epoch, SourceName, UnitName
+
+
+class Keeper:
+    """Carries out, in order, what the controller wants of storage."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        topology: Topology,
+        lease: Lease,
+        ledger: Ledger,
+        ledger_lock: threading.Lock,
+        checkpoints: Checkpoints,
+        streams: Streams,
+        chronicle: Chronicle,
+        now_ms: Callable[[], int],
+        post: Callable[[on.Event], None],
+        broadcast: Callable[[dict[str, Any]], None],
+    ) -> None:
+        self._graph, self._topology, self._lease = graph, topology, lease
+        self._ledger, self._lock, self._checkpoints = ledger, ledger_lock, checkpoints
+        self._streams, self._chronicle, self._now_ms = streams, chronicle, now_ms
+        self._post, self._broadcast = post, broadcast
+        self._commands: queue.SimpleQueue[do.Command | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="perseid-keeper", daemon=True)
+        self._thread.start()
+
+    def submit(self, command: do.Command) -> None:
+        self._commands.put(command)
+
+    def stop(self, timeout_s: float = 30.0) -> None:
+        """Do what is left and end."""
+        self._commands.put(None)
+        self._thread.join(timeout_s)
+
+    def _work(self) -> None:
+        while (command := self._commands.get()) is not None:
+            try:
+                self._store(command)
+            except Exception as error:
+                match command:
+                    case do.SaveInflight(checkpoint) | do.CommitCheckpoint(PendingCheckpoint(id=checkpoint)):
+                        self._post(on.CheckpointFailed(checkpoint, str(error)))
+                    case _:
+                        self._chronicle.record("storage_failed", command=type(command).__name__, error=str(error))
+
+    def _store(self, command: do.Command) -> None:
+        match command:
+            case do.SaveInflight(checkpoint, stream, epoch):
+                path = layout.inflight(checkpoint, stream, epoch)
+                self._streams.save_inflight(stream, epoch, path)
+                self._post(on.InflightSaved(checkpoint, stream, epoch, path))
+            case do.CommitCheckpoint(pending, scheme):
+                self._commit_checkpoint(pending, scheme)
+            case do.AbortCheckpoint(checkpoint):
+                self._checkpoints.delete(checkpoint)
+                self._broadcast({"kind": "forget", "paths": [layout.checkpoint(checkpoint)]})
+            case do.ReleaseStream(stream, epoch):
+                self._streams.release(stream, epoch)
+            case do.Trim(delete, oldest):
+                self._trim(delete, oldest)
+
+    def _commit_checkpoint(self, pending: PendingCheckpoint, scheme: str) -> None:
+        self._lease.check()
+        shards = tuple(s for _, s in sorted(pending.saved.items()) if isinstance(s, ShardSnapshot))
+        manifest = Manifest(
+            id=pending.id,
+            graph=self._graph.name,
+            created_ms=self._now_ms(),
+            units=dict(pending.cuts),
+            shards=shards,
+            inflight=tuple(InflightEpoch(s, e, p) for (s, e), p in sorted(pending.inflight.items())),
+            event_times_ms=dict(self._ledger.event_times_ms(min(pending.cuts.values()))),
+            scheme=scheme,
+        )
+        self._checkpoints.commit(manifest)
+        size = sum(s.file.bytes for s in shards)
+        self._chronicle.checkpoint_committed(pending.id, min(pending.cuts.values()), size)
+        self._post(on.CheckpointCommitted(pending.id))
+
+    def _trim(self, delete: tuple[CheckpointId, ...], oldest: CompletedCheckpoint) -> None:
+        for checkpoint in delete:
+            self._checkpoints.delete(checkpoint)
+        if delete:
+            self._broadcast({"kind": "forget", "paths": [layout.checkpoint(c) for c in delete]})
+        for source in self._graph.sources:
+            first = self._ledger.admitted(Epoch(oldest.cuts[UnitName(source.unit)] + 1))
+            if first is not None:
+                source.source.trim(first.slices[SourceName(source.name)][0])
+        for name in {s.name for s in self._topology.streams if s.durable}:
+            consumers = [s.consumer for s in self._topology.streams if s.name == name]
+            self._streams.trim(name, min(oldest.cuts[consumer] for consumer in consumers))
+        with self._lock:
+            self._ledger.trim(min(oldest.cuts.values()))

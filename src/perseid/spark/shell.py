@@ -1,0 +1,411 @@
+"""The Spark shell: carries out the controller's commands with threads, sockets, files and Spark jobs, and tells it what came of them.
+
+One thread runs the controller; one per unit runs its jobs; one admits epochs; one does the slow work on storage; one per
+host listens. They speak through the controller's queue and share no decisions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import secrets
+import threading
+import time
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from perseid.engine import commands as do
+from perseid.engine import events as on
+from perseid.engine.controller import Controller, EngineSettings
+from perseid.engine.progress import Progress
+from perseid.errors import PerseidError, StorageFailed
+from perseid.graph.graph import Graph, Unit
+from perseid.graph.nodes import StatefulNode
+from perseid.graph.topology import Topology
+from perseid.spark.admission import Admission
+from perseid.spark.chronicle import Chronicle
+from perseid.spark.compiled import Compiled, compile_graph
+from perseid.spark.frames import Frames
+from perseid.spark.host import OperatorSpec
+from perseid.spark.hosts import HostLink, Hosts
+from perseid.spark.jobs import task_slots
+from perseid.spark.keeper import Keeper
+from perseid.spark.past import own_root, read_past
+from perseid.spark.reports import Report, Reports
+from perseid.spark.settings import Settings
+from perseid.spark.streams import Streams
+from perseid.spark.unit_worker import UnitWorker
+from perseid.spark.watermarks import all_watermarks_ms, event_times, watermark_ms
+from perseid.storage import layout
+from perseid.storage.journal import Journal
+from perseid.storage.lease import Lease
+from perseid.storage.ledger import Ledger
+from perseid.storage.manifest import Checkpoints, ShardSnapshot
+from perseid.storage.records import Admitted, Committed
+from perseid.storage.snapshots import SnapshotFile
+from perseid.storage.store import Store
+from perseid.vocabulary import CheckpointId, Epoch, OperatorName, ShardId, SourceName, UnitName
+
+LEASE_RENEWAL_S = 1.0
+TICK_S = 0.02
+
+
+class Shell:
+    """Everything with a side effect."""
+
+    def __init__(
+        self,
+        name: str,
+        spark: SparkSession,
+        store: Store,
+        settings: Settings,
+        topology: Topology,
+        graph: Graph,
+        hosts: int,
+        spares: int,
+    ) -> None:
+        self.store, self.settings, self.topology, self.graph, self.spark = store, settings, topology, graph, spark
+        self.ended = threading.Event()
+        self.error: str | None = None
+        self._events: queue.SimpleQueue[on.Event] = queue.SimpleQueue()
+        self._cancelling: dict[UnitName, do.CancelUnit] = {}
+        self._event_times: dict[tuple[UnitName, Epoch], dict[OperatorName, int]] = {}
+        self._undo = contextlib.ExitStack()
+        try:
+            self._open(name, hosts, spares)
+        except BaseException:
+            self._undo.close()
+            raise
+
+    def _open(self, name: str, hosts: int, spares: int) -> None:
+        graph, store, settings, spark = self.graph, self.store, self.settings, self.spark
+        self.lease = Lease.acquire(store, owner=name, now_ms=now_ms, timeout=settings.lease_timeout)
+        self._undo.callback(self.lease.release)
+        own_root(store, graph)
+        journal = Journal(store, self.lease.generation, now_ms=now_ms)
+        self.reports = Reports()
+        self.chronicle = Chronicle(name, journal, self.reports)
+        self._undo.callback(self.chronicle.close)
+        self.ledger = Ledger.open(store, self.lease)
+        self.ledger_lock = threading.Lock()
+        self.checkpoints = Checkpoints(store, self._unreadable, lease=self.lease)
+        self.checkpoints.discard_unfinished()
+        for source in graph.sources:
+            source.source.open(spark, layout.source(SourceName(source.name)), store)
+            self._undo.callback(source.source.close)
+        for sink in graph.sinks:
+            sink.sink.open(spark, store)
+            self._undo.callback(sink.sink.close)
+        self.compiled: Compiled = compile_graph(spark, graph)
+        past = read_past(store, graph, self.topology, self.ledger, self.checkpoints)
+        engine = EngineSettings(
+            scheme=settings.checkpoint,
+            hosts=hosts,
+            spares=spares,
+            queue=settings.queue,
+            keep=settings.keep,
+            heartbeat_ms=settings.heartbeat.ms,
+            operator_retries=settings.operator_retries,
+            dead_letters=settings.dead_letters,
+        )
+        self.controller = Controller(self.topology, engine, past, now_ms())
+        self._hosts_wanted = hosts
+        secret = secrets.token_bytes(32)
+        self.hosts = Hosts(spark, store, secret, self._specs(), settings.heartbeat.ms, self.post, self._host_said, name)
+        kinds = {str(s.name): s.preservation for s in self.topology.streams}
+        self.streams = Streams(spark, store, kinds, self.compiled.schemas, self._rebuild)
+        self._frames = {
+            u.name: Frames(spark, graph, u, self.compiled, secret, self.streams.read, self._watermark)
+            for u in graph.units
+        }
+        self.workers = {UnitName(u.name): self._worker(u) for u in graph.units}
+        self.admission = Admission(
+            {SourceName(s.name): s.source for s in graph.sources},
+            self.ledger,
+            self.ledger_lock,
+            settings,
+            now_ms,
+            self._timer_due,
+            self.post,
+            lambda admitted: self.chronicle.admitted(admitted, self._rows(admitted)),
+        )
+        self.keeper = Keeper(
+            graph,
+            self.topology,
+            self.lease,
+            self.ledger,
+            self.ledger_lock,
+            self.checkpoints,
+            self.streams,
+            self.chronicle,
+            now_ms,
+            self.post,
+            self.hosts.broadcast,
+        )
+        best = past.checkpoints[0] if past.checkpoints else None
+        self.chronicle.record(
+            "app_started",
+            app=name,
+            generation=self.lease.generation,
+            units=[u.name for u in self.topology.units],
+            operators={str(o): n for u in self.topology.units for o, n in u.operators.items()},
+            hosts=hosts,
+            restored=best.id if best else None,
+            epoch=past.admitted,
+        )
+
+    def begin(self) -> None:
+        """From here on it runs."""
+        threading.Thread(target=self._loop, name="perseid-controller", daemon=True).start()
+        self.post(on.Ticked())
+
+    def post(self, event: on.Event) -> None:
+        self._events.put(event)
+
+    def _unreadable(self, checkpoint: CheckpointId, error: Exception) -> None:
+        self.chronicle.record("checkpoint_failed", checkpoint=checkpoint, error=str(error))
+        self.chronicle.say(f"checkpoint {checkpoint} cannot be used: {error}")
+
+    def _specs(self) -> tuple[OperatorSpec, ...]:
+        return tuple(
+            OperatorSpec(
+                OperatorName(node.name),
+                node.operator,
+                dict(node.key),
+                node.input_names,
+                node.event_time,
+                self.compiled.operators[node.name].output_arrow,
+                OperatorName(node.name) in self.topology.unit(UnitName(node.unit)).retaining,
+            )
+            for node in self.graph.operators
+        )
+
+    def _worker(self, unit: Unit) -> UnitWorker:
+        return UnitWorker(
+            self.spark,
+            self.graph,
+            unit,
+            self.topology.unit(UnitName(unit.name)),
+            self._frames[unit.name],
+            self.streams,
+            self.ledger,
+            self.lease,
+            self.reports,
+            lambda: self.hosts.addresses,
+            self.post,
+            self._unit_finished,
+        )
+
+    # -- what others ask ------------------------------------------------------------------------------------------
+
+    def _watermark(self, operator: OperatorName, epoch: Epoch) -> int | None:
+        node = self.graph.node(operator)
+        assert isinstance(node, StatefulNode)
+        return watermark_ms(node, self._event_times_before(epoch))
+
+    def _event_times_before(self, epoch: Epoch) -> dict[OperatorName, int]:
+        """The newest event times of all epochs before; those of the last ones may still be on their way into the ledger."""
+        seen = dict(self.ledger.event_times_ms(Epoch(epoch - 1)))
+        for (_, number), times in list(self._event_times.items()):
+            for name, at_ms in times.items() if number < epoch else ():
+                seen[name] = max(at_ms, seen.get(name, at_ms))
+        return seen
+
+    def _timer_due(self, at_ms: int) -> bool:
+        epoch = Epoch(self.ledger.last_admitted + 1)
+        return self.reports.timer_due(at_ms, all_watermarks_ms(self.graph.operators, self._event_times_before(epoch)))
+
+    def _rows(self, admitted: Admitted) -> int | None:
+        counts = [s.source.rows(*admitted.slices[SourceName(s.name)]) for s in self.graph.sources]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
+    def _rebuild(self, stream: str, epoch: Epoch) -> DataFrame:
+        """A stream's epoch again, from the answers its hosts keep."""
+        unit = self.graph.node(stream).unit
+        admitted = self.ledger.admitted(epoch)
+        assert admitted is not None
+        frames = self._frames[unit].recall(admitted, self.controller.routing, self.hosts.addresses)
+        return frames.node(stream)
+
+    def _unit_finished(self, unit: UnitName, admitted: Admitted, reports: dict[ShardId, Report]) -> None:
+        self._event_times[(unit, admitted.epoch)] = event_times(reports)
+        for done in [key for key in list(self._event_times) if key[1] <= self.ledger.committed(key[0])]:
+            del self._event_times[done]
+        self.chronicle.finished(unit, admitted, reports, self._rows(admitted), len(self.topology.units))
+
+    def progress(self) -> Progress:
+        return self.chronicle.progress(self.controller, self.hosts.links)
+
+    # -- hosts' messages ------------------------------------------------------------------------------------------
+
+    def _host_said(self, link: HostLink, message: dict[str, Any]) -> None:
+        match message["kind"]:
+            case "register":
+                self.chronicle.host_ready(link)
+            case "applied":
+                self.reports.arrived(message)
+            case "restored":
+                self.post(on.ShardsRestored(link.id, message["version"], message["phases"]))
+            case "restore_failed":
+                self.post(on.RestoreFailed(link.id, message["version"], message["message"], message["corrupt"]))
+            case "forked":
+                self.post(on.SnapshotsForked(link.id, CheckpointId(message["checkpoint"]), UnitName(message["unit"])))
+            case "written":
+                shard = ShardId(OperatorName(message["shard"][0]), message["shard"][1])
+                saved = ShardSnapshot(
+                    shard.operator,
+                    shard.index,
+                    (message["slots"][0], message["slots"][1]),
+                    Epoch(message["epoch"]),
+                    SnapshotFile(**message["file"]),
+                    message["state_bytes"],
+                )
+                self.chronicle.snapshot_written(message["checkpoint"], message)
+                self.post(on.SnapshotWritten(CheckpointId(message["checkpoint"]), shard, saved))
+            case "snapshot_failed":
+                self.post(on.CheckpointFailed(CheckpointId(message["checkpoint"]), message["message"], link.id))
+
+    # -- the controller's thread ----------------------------------------------------------------------------------
+
+    def _loop(self) -> None:
+        renewed = flushed = time.monotonic()
+        begun = time.monotonic()
+        while not self.ended.is_set():
+            try:
+                event = self._events.get(timeout=TICK_S)
+            except queue.Empty:
+                event = on.Ticked()
+            try:
+                self.chronicle.event(event)
+                commands = self.controller.handle(event, now_ms())
+                for command in commands:
+                    self.chronicle.command(command)
+                self._carry_out(commands)
+                now = time.monotonic()
+                if now - renewed > LEASE_RENEWAL_S:
+                    renewed = now
+                    with contextlib.suppress(
+                        StorageFailed
+                    ):  # a full disk: nobody else can take the lease there, either
+                        self.lease.renew()
+                if now - flushed > 0.25:
+                    flushed = now
+                    with contextlib.suppress(StorageFailed):  # the journal keeps what it could not write
+                        self.chronicle.flush()
+                    for cancelled in list(self._cancelling.values()):
+                        self.workers[cancelled.unit].cancel(cancelled.attempt)
+                if self.controller.phase == "starting" and now - begun > self.settings.start_timeout.seconds:
+                    self._give_up_starting()
+            except PerseidError as error:
+                self._carry_out(self.controller.handle(on.FatalError(str(error)), now_ms()))
+            except Exception as error:
+                message = f"{type(error).__name__}: {error}"
+                self._carry_out(self.controller.handle(on.FatalError(message), now_ms()))
+
+    def _give_up_starting(self) -> None:
+        alive = len(self.controller.hosts)
+        slots = task_slots(self.spark)
+        message = (
+            f"only {alive} of {self._hosts_wanted} hosts started within {self.settings.start_timeout}: every host holds a"
+            f" task slot for good (the cluster has {slots if slots is not None else 'an unknown number'}); use a larger"
+            " master, fewer hosts, or a longer start_timeout"
+        )
+        self._carry_out(self.controller.handle(on.FatalError(message), now_ms()))
+
+    def _carry_out(self, commands: tuple[do.Command, ...]) -> None:
+        ledger: list[Epoch | Committed] = []
+        for command in commands:
+            match command:
+                case do.CommitEpoch(unit, epoch):
+                    ledger.append(Committed(epoch, unit, self._event_times.get((unit, epoch), {})))
+                case do.AdmitEpoch(epoch):
+                    ledger.append(epoch)
+                case do.RunEpoch(unit) | do.ReplayShards(unit):
+                    self._cancelling.pop(unit, None)
+                    self.workers[unit].submit(command)
+                case do.CancelUnit(unit, attempt):
+                    self._cancelling[unit] = command
+                    threading.Thread(target=self.workers[unit].cancel, args=(attempt,), daemon=True).start()
+                case do.StartHost():
+                    self.hosts.launch()
+                case do.DropHost(host):
+                    self.hosts.drop(host)
+                case do.RestoreShards():
+                    self._restore(command)
+                case do.TakeSnapshots():
+                    self._take_snapshots(command)
+                case do.ResetStreams(inflight):
+                    self._event_times.clear()
+                    self.streams.reset(inflight)
+                case do.StopApplication(error):
+                    threading.Thread(target=self._end, args=(error,), name="perseid-end", daemon=True).start()
+                case do.RecoveryBegan() | do.RecoveryEnded():
+                    pass
+                case _:
+                    self.keeper.submit(command)
+        if ledger:
+            self.admission.submit(ledger)
+        if self.controller.stopping and self.controller.admitting:
+            self.admission.abandon()
+
+    def _restore(self, command: do.RestoreShards) -> None:
+        self.reports.forget(route.shard for route, _, _ in command.shards)
+        shards = []
+        for route, snapshot, epoch in command.shards:
+            file = None
+            if isinstance(snapshot, ShardSnapshot):
+                file = {"path": snapshot.file.path, "bytes": snapshot.file.bytes, "digest": snapshot.file.digest}
+            shards.append(
+                {"operator": route.shard.operator, "index": route.shard.index, "snapshot": file, "epoch": epoch}
+            )
+        self.hosts.send(
+            command.host,
+            {"kind": "restore", "version": command.version, "retain_from": command.retain_from, "shards": shards},
+        )
+
+    def _take_snapshots(self, command: do.TakeSnapshots) -> None:
+        shards = [
+            {
+                "operator": r.shard.operator,
+                "index": r.shard.index,
+                "slots": list(r.slots),
+                "path": layout.snapshot(command.checkpoint, r.shard.operator, r.shard.index),
+            }
+            for r in command.shards
+        ]
+        self.hosts.send(
+            command.host,
+            {
+                "kind": "snapshot",
+                "checkpoint": command.checkpoint,
+                "unit": command.unit,
+                "epoch": command.epoch,
+                "synchronous": command.synchronous,
+                "shards": shards,
+            },
+        )
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def _end(self, error: str | None) -> None:
+        for name, worker in self.workers.items():
+            state = self.controller.pipeline.units[name]
+            if not state.idle:
+                worker.cancel(state.attempt)
+            worker.stop()
+        self.admission.stop()
+        self.keeper.stop()
+        self.hosts.stop()
+        for worker in self.workers.values():
+            worker.join(10.0)
+        self.chronicle.record("app_stopped", reason=error or "finished")
+        with contextlib.suppress(Exception):
+            self._undo.close()
+        self.error = error
+        self.ended.set()
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
