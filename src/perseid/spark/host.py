@@ -279,7 +279,8 @@ class Host:
         header = {"operator": shard.operator, "index": shard.index, "epoch": held.log.applied, "slots": entry["slots"]}
         try:
             buffers = encode(capture(held.operator))
-            if forked and self.store.local is None and self.copies is not None:  # a forked child must not use the library behind a remote store
+            if forked and self.store.local is None and self.copies is not None:
+                # A forked child must not use the library behind a remote store: the parent uploads.
                 file = write_local_snapshot(self.copies, entry["path"], header, buffers)
             else:
                 file = write_snapshot(self.store, entry["path"], header, buffers, local=self.copies)
