@@ -48,7 +48,7 @@ def half_written(root: str) -> bool:
     return newest is not None and not (newest / "manifest.json").exists() and any(newest.glob("*"))
 
 
-@pytest.mark.parametrize("scheme", ["parallel", "source"])
+@pytest.mark.parametrize("scheme", ["parallel", pytest.param("source", marks=pytest.mark.slow)])
 def test_a_killed_driver_goes_on_where_it_was(start: Start, folder: Folder, scheme: str) -> None:
     first = start("counts", "--scheme", scheme)
     first.wait_for_checkpoint()
@@ -58,6 +58,7 @@ def test_a_killed_driver_goes_on_where_it_was(start: Start, folder: Folder, sche
     assert [e["mode"] for e in folder.journal() if e["kind"] == "recovery_started"][:1] == ["application"]
 
 
+@pytest.mark.slow
 def test_a_driver_killed_alone_and_twice_is_taken_over_from_at_once(start: Start, folder: Folder) -> None:
     first = start("units", "--kind", "retained")
     first.wait_for_epoch(6)
@@ -104,6 +105,7 @@ def test_time_and_order_are_the_same_after_a_restart(start: Start, folder: Folde
             apps.check_ordered(folder.out, ROWS)
 
 
+@pytest.mark.slow
 def test_a_paused_driver_that_wakes_after_it_was_replaced_changes_nothing(start: Start, folder: Folder) -> None:
     first = start("counts", "--lease-seconds", "2")
     first.wait_for_checkpoint()

@@ -76,6 +76,7 @@ def test_all_executors_killed_at_once_lose_nothing(start: Start, folder: Folder)
     apps.check_rollup(folder.out, ROWS)
 
 
+@pytest.mark.slow
 def test_an_operator_that_raises_on_a_cluster_stops_the_application_with_its_own_words(
     start: Start, folder: Folder
 ) -> None:

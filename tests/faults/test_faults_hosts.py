@@ -20,7 +20,10 @@ from perseid.spark.runtime import Running
 
 pytestmark = pytest.mark.spark
 
-ROWS, EPOCH_ROWS = 8_000, 250  # at least 32 epochs, however slow the machine
+slow = pytest.mark.slow
+SCHEMES = ["parallel", pytest.param("source", marks=slow)]
+
+ROWS, EPOCH_ROWS = 6_000, 250  # at least 24 epochs, however slow the machine
 
 
 @pytest.fixture
@@ -71,6 +74,7 @@ def test_a_killed_host_costs_no_row_and_doubles_none(begin: Begin, folder: Folde
     assert modes[0] == "application" and set(modes[1:]) == {"shards"}  # the start, then only what was lost
 
 
+@slow
 def test_a_host_killed_before_the_first_checkpoint_is_fed_everything_again(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, ROWS), period=600)
     apps.wait_for_epoch(running, 5)
@@ -79,7 +83,7 @@ def test_a_host_killed_before_the_first_checkpoint_is_fed_everything_again(begin
     apps.check_counts(folder.out, ROWS)
 
 
-@pytest.mark.parametrize("scheme", ["parallel", "source"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_all_hosts_killed_at_once_come_back_with_their_state(begin: Begin, folder: Folder, scheme: str) -> None:
     running = begin(apps.counts(folder.out, ROWS), scheme)
     apps.wait_for_checkpoint(running)
@@ -112,6 +116,7 @@ def test_a_second_host_killed_during_the_recovery_is_survived(begin: Begin, fold
     apps.check_counts(folder.out, ROWS)
 
 
+@slow
 def test_hosts_killed_again_and_again_lose_nothing(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, ROWS))
     for _ in range(4):
@@ -125,7 +130,7 @@ def test_hosts_killed_again_and_again_lose_nothing(begin: Begin, folder: Folder)
     apps.check_counts(folder.out, ROWS)
 
 
-@pytest.mark.parametrize("scheme", ["parallel", "source"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_host_killed_while_it_writes_a_snapshot_loses_nothing(begin: Begin, folder: Folder, scheme: str) -> None:
     running = begin(apps.heavy(folder.out, ROWS), scheme)
     apps.wait_for_checkpoint(running)
@@ -141,6 +146,7 @@ def test_a_host_killed_while_it_writes_a_snapshot_loses_nothing(begin: Begin, fo
     apps.check_counts(folder.out, ROWS)
 
 
+@slow
 def test_a_killed_spare_is_replaced(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, ROWS))
     apps.wait_for_epoch(running, 3)
@@ -169,20 +175,27 @@ def survive(
     return running
 
 
-@pytest.mark.parametrize("shard", ["count", "rollup"])
+@pytest.mark.parametrize("shard", ["rollup", pytest.param("count", marks=slow)])
 def test_two_operators_in_one_unit_stay_exact(begin: Begin, folder: Folder, shard: str) -> None:
     app = apps.chain(folder.out, ROWS)
     survive(app, begin, folder, shard=shard, check=lambda: apps.check_rollup(folder.out, ROWS))
 
 
-@pytest.mark.parametrize("shard", ["count", "rollup"])
-@pytest.mark.parametrize("kind", ["transient", "retained", "durable"])
+@pytest.mark.parametrize(
+    ("kind", "shard"),
+    [
+        ("transient", "rollup"),
+        ("retained", "rollup"),
+        ("durable", "rollup"),
+        *(pytest.param(kind, "count", marks=slow) for kind in ("transient", "retained", "durable")),
+    ],
+)
 def test_two_units_stay_exact_whatever_lies_between_them(begin: Begin, folder: Folder, kind: str, shard: str) -> None:
     app = apps.units(folder.out, ROWS, kind=kind)
     survive(app, begin, folder, shard=shard, check=lambda: apps.check_units(folder.out, ROWS))
 
 
-@pytest.mark.parametrize("scheme", ["parallel", "source"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_three_units_whose_hosts_all_die_stay_exact(begin: Begin, folder: Folder, scheme: str) -> None:
     app = apps.units(folder.out, ROWS, third=True)
     check = lambda: apps.check_units(folder.out, ROWS, third=True)  # noqa: E731

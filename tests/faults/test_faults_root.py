@@ -82,6 +82,7 @@ def test_a_corrupt_newest_snapshot_makes_the_one_before_count(begin: Begin, fold
     assert "fails its hash" in started[-1]["reason"]
 
 
+@pytest.mark.slow
 def test_a_corrupt_manifest_makes_the_one_before_count(begin: Begin, folder: Folder) -> None:
     half_done(begin, folder)
     before, newest = checkpoints(folder)[-2:]
@@ -127,6 +128,7 @@ def test_a_torn_end_of_the_ledger_is_dropped(begin: Begin, folder: Folder) -> No
     apps.check_counts(folder.out, ROWS)
 
 
+@pytest.mark.slow
 def test_a_ledger_that_lost_its_last_records_does_not_double_what_the_sink_has(begin: Begin, folder: Folder) -> None:
     """As if the machine had lost power before the last line reached the disk."""
     half_done(begin, folder, checkpoint=apps.scheme("parallel", 600), keep=100)

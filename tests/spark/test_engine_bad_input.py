@@ -50,39 +50,10 @@ def test_a_transform_that_gives_other_values_when_repeated_is_refused(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     app = App("counts")
-    stream = app.source("numbers", apps.numbers(100))
-    stream.stateful("count", apps.Count(), key=key, shards=2, output=output).sink(
-        "out", perseid.sinks.parquet(str(path / "out"))
-    )
-    return app
-
-
-def test_a_key_column_that_is_not_there_is_named_with_those_that_are(spark: SparkSession, tmp_path: Path) -> None:
-    message = refused(counting(tmp_path, key="user"), spark, tmp_path)
-    assert "operator 'count'" in message and "'user'" in message and "['key', 'seq']" in message
-
-
-def test_an_output_schema_that_is_none_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    message = refused(counting(tmp_path, output="key long added"), spark, tmp_path)
-    assert "'count'" in message
-
-
-@pytest.mark.parametrize(
-    ("name", "column"),
-    [
-        ("rand", F.rand()),
-        ("uuid", F.expr("uuid()")),
-        ("current_timestamp", F.current_timestamp()),
-        ("monotonically_increasing_id", F.monotonically_increasing_id()),
-    ],
-)
-def test_a_transform_that_gives_other_values_when_repeated_is_refused(
-    spark: SparkSession, tmp_path: Path, name: str, column: object
-) -> None:
-    app = App("counts")
-    stream = app.source("numbers", apps.numbers(100)).transform(
+    marked = app.source("numbers", apps.numbers(100)).transform(
         "mark", lambda df: df.withColumn("mark", F.expr(f"{name}()"))
     )
+    stream = marked
     stream.sink("out", perseid.sinks.parquet(str(tmp_path / "out")))
     message = refused(app, spark, tmp_path)
     assert "transform 'mark'" in message and name in message and "epoch.time_ms" in message

@@ -75,8 +75,14 @@ def test_available_now_takes_what_is_there_and_ends(begin: Begin, out: str) -> N
     apps.check_totals(out, "word", {"a": 200, "b": 200, "c": 100, "d": 100})
 
 
-@pytest.mark.parametrize("scheme", ["parallel", "source"])
-@pytest.mark.parametrize("kind", ["transient", "retained", "durable"])
+@pytest.mark.parametrize(
+    ("kind", "scheme"),
+    [
+        ("transient", "parallel"),
+        ("durable", "source"),
+        *(pytest.param(k, s, marks=pytest.mark.slow) for k, s in [("transient", "source"), ("retained", "parallel")]),
+    ],
+)
 def test_three_units_are_exact_and_go_on_from_their_checkpoint(begin: Begin, out: str, kind: str, scheme: str) -> None:
     checkpoint = apps.scheme(scheme, 0.5)
     running = begin(apps.units(out, ROWS, kind=kind, third=True), checkpoint=checkpoint)
