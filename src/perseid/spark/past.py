@@ -18,12 +18,15 @@ from perseid.storage.store import Store
 from perseid.vocabulary import Epoch, OperatorName, ShardId, UnitName
 
 
-def own_root(store: Store, graph: Graph) -> None:
+def check_owner(store: Store, graph: Graph) -> None:
     """The root belongs to one graph: refuse another, and say what changed."""
-    now = graph.fingerprint
     if store.exists(layout.APP):
-        _refuse(store, differences(json.loads(store.read(layout.APP)), now))
-    store.write(layout.APP, [json.dumps(now, indent=2, sort_keys=True).encode()])
+        _refuse(store, differences(json.loads(store.read(layout.APP)), graph.fingerprint))
+
+
+def own_root(store: Store, graph: Graph) -> None:
+    """From now on the root belongs to this graph, which has passed every check."""
+    store.write(layout.APP, [json.dumps(graph.fingerprint, indent=2, sort_keys=True).encode()])
 
 
 def read_past(store: Store, graph: Graph, topology: Topology, ledger: Ledger, checkpoints: Checkpoints) -> Past:

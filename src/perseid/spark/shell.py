@@ -31,7 +31,7 @@ from perseid.spark.host import OperatorSpec
 from perseid.spark.hosts import HostLink, Hosts
 from perseid.spark.jobs import task_slots
 from perseid.spark.keeper import Keeper
-from perseid.spark.past import own_root, read_past
+from perseid.spark.past import check_owner, own_root, read_past
 from perseid.spark.reports import Report, Reports
 from perseid.spark.settings import Settings
 from perseid.spark.streams import Streams
@@ -82,7 +82,7 @@ class Shell:
         graph, store, settings, spark = self.graph, self.store, self.settings, self.spark
         self.lease = Lease.acquire(store, owner=name, now_ms=now_ms, timeout=settings.lease_timeout)
         self._undo.callback(self.lease.release)
-        own_root(store, graph)
+        check_owner(store, graph)
         journal = Journal(store, self.lease.generation, now_ms=now_ms)
         self.reports = Reports()
         self.chronicle = Chronicle(name, journal, self.reports)
@@ -99,6 +99,7 @@ class Shell:
             self._undo.callback(sink.sink.close)
         self.compiled: Compiled = compile_graph(spark, graph)
         past = read_past(store, graph, self.topology, self.ledger, self.checkpoints)
+        own_root(store, graph)
         engine = EngineSettings(
             scheme=settings.checkpoint,
             hosts=hosts,
