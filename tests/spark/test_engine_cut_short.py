@@ -20,11 +20,16 @@ pytestmark = pytest.mark.spark
 BATCH_ROWS, BATCHES = 20_000, 100
 
 
-def slowly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for _ in range(BATCHES):
-            time.sleep(0.05)
-            yield batch
+def slowly(times: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Gives every batch so many times, with pauses. A function of a function, so that Spark's workers need not import this module."""
+
+    def repeat(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for _ in range(times):
+                time.sleep(0.05)
+                yield batch
+
+    return repeat
 
 
 def told(path: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -65,12 +70,13 @@ def test_the_rows_of_a_cancelled_task_have_no_end(spark: SparkSession, tmp_path:
 
     def run() -> None:
         with tagged(spark, "cut"), pytest.raises(Exception, match=r"(?i)cancel"):
-            source = spark.range(0, BATCH_ROWS, 1, 1).mapInArrow(slowly, "id long")
+            source = spark.range(0, BATCH_ROWS, 1, 1).mapInArrow(slowly(BATCHES), "id long")
             source.mapInArrow(told(str(spoken)), "count long").collect()
 
     job = threading.Thread(target=run)
     job.start()
     while "batch" not in words_of(spoken):
+        assert job.is_alive(), "the job ended before it was cancelled"
         time.sleep(0.02)
     cancel(spark, "cut")
     job.join(60)
