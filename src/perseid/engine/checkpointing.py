@@ -50,12 +50,14 @@ class Checkpointing:
     decision: Decision | None = None  # why the pending one was started
     trimmed_by: CheckpointId | None = None  # the newest ever completed here: what streams and outputs are trimmed by
     retired: set[CheckpointId] = field(default_factory=set)  # no longer kept, but newer ones stand on their files
+    found: int = 0  # at the start: a driver may die before it trims
     now_ms: int = 0
     warned: bool = False  # that the period is shorter than an epoch
     policy: Policy = field(init=False)
 
     def __post_init__(self) -> None:
         self.trimmed_by = self.completed[0].id if self.completed else None
+        self.found = len(self.completed)
         self.policy = self.scheme.policy(self.topology, self.last_started_ms)
         if self.scheme.individual:  # a checkpoint is one unit's: keep so many of every unit
             self.keep *= max(1, len(self.topology.units))
@@ -273,6 +275,11 @@ class Checkpointing:
         """A completed checkpoint turned out to be corrupt."""
         self.completed = [c for c in self.completed if c.id != checkpoint]
 
+    def went_back(self) -> None:
+        """The whole application goes back to the newest line: what single units have saved since is not where they stand."""
+        if self.completed:
+            self.completed[0] = replace(self.completed[0], alone={})
+
     def _clear(self) -> None:
         self.pending, self.committing, self.decision, self.done = None, False, None, None
         self.aligners, self.forking, self.unsaved = {}, {}, []
@@ -284,4 +291,4 @@ class Checkpointing:
         for aligner in self.aligners.values():
             aligner.check()
         ids = [c.id for c in self.completed]
-        assert ids == sorted(ids, reverse=True) and len(ids) <= max(self.keep, 1)
+        assert ids == sorted(ids, reverse=True) and len(ids) <= max(self.keep, self.found, 1)

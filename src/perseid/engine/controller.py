@@ -387,6 +387,7 @@ class Controller:
         assert plan is not None
         commands: list[do.Command] = []
         if plan.mode == "application":
+            self.checkpoints.went_back()
             chosen = next((c for c in self.checkpoints.completed if c.id == plan.checkpoint), None)
             for unit, epoch in plan.base.items():
                 self.pipeline.units[unit].finished = self.pipeline.units[unit].put_back = epoch
