@@ -6,6 +6,7 @@ Run as a script, this file is the driver that tests kill: ``python apps.py count
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -517,6 +518,15 @@ def wait_for_checkpoint(running: Running, number: int = 1) -> None:
 def working_hosts(running: Running) -> list[int]:
     """Process ids of the hosts that hold shards."""
     return [host.pid for host in running.progress().hosts if host.shards and host.alive]
+
+
+def kept_input(pid: int) -> Path:
+    """Where a host keeps the input of its shards; it holds the lock of its folder open."""
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if file.readlink().parent.name.startswith("perseid-host-") and file.readlink().name == "owner":
+                return file.readlink().parent / "input"
+    raise AssertionError(f"process {pid} is not a host")
 
 
 def scheme(name: str, seconds: float) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -72,6 +73,24 @@ def test_a_killed_host_costs_no_row_and_doubles_none(begin: Begin, folder: Folde
     assert {"host_lost", "recovery_finished"} <= set(folder.kinds())
     modes = [e["mode"] for e in apps.journal_of(folder.root) if e["kind"] == "recovery_started"]
     assert modes[0] == "application" and set(modes[1:]) == {"shards"}  # the start, then only what was lost
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "gap"])
+def test_damaged_input_of_a_killed_host_is_replayed_from_the_source(begin: Begin, folder: Folder, damage: str) -> None:
+    running = begin(apps.counts(folder.out, ROWS), period=600)
+    apps.wait_for_epoch(running, 6)
+    pid = apps.working_hosts(running)[0]
+    kept = apps.kept_input(pid)
+    os.kill(pid, signal.SIGSTOP)
+    for entry in kept.glob("*/3"):
+        data = bytearray(entry.read_bytes())
+        data[len(data) // 2] ^= 1
+        entry.write_bytes({"flipped": data, "cut": data[: len(data) // 2], "gap": b""}[damage])
+        if damage == "gap":
+            entry.unlink()
+    kill(pid)
+    end(running)
+    apps.check_counts(folder.out, ROWS)
 
 
 @slow
@@ -164,12 +183,15 @@ def survive(
     app: App, begin: Begin, folder: Folder, *, scheme: str = "parallel", every_host: bool = False,
     shard: str = "", check: Callable[[], Any],
 ) -> Running:  # fmt: skip
-    """Kill the host of a shard (or all hosts) after a checkpoint, then once more before the next."""
+    """Kill the host of a shard (or all hosts) after a checkpoint; then once more, and the input it kept on its machine is gone, too."""
     running = begin(app, scheme)
-    for number in (1, 2):
+    for number, kept in ((1, True), (2, False)):
         apps.wait_for_checkpoint(running, number)
         hosts = [host for host in running.progress().hosts if any(s.startswith(shard) for s in host.shards)]
-        kill(*[host.pid for host in (hosts if every_host else hosts[:1])])
+        for host in hosts if every_host else hosts[:1]:
+            if not kept:
+                shutil.rmtree(apps.kept_input(host.pid))
+            kill(host.pid)
     end(running)
     check()
     return running
