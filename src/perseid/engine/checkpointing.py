@@ -234,7 +234,8 @@ class Checkpointing:
             inflight=dict(done.inflight),
             units=tuple(done.cuts),
         )
-        return [CommitCheckpoint(whole, self.scheme.name)]
+        covered = {unit: done.own_cut(unit) for unit in done.alone}
+        return [CommitCheckpoint(whole, self.scheme.name, covered)]
 
     def _done(self, pending: PendingCheckpoint) -> CompletedCheckpoint:
         """What the pending checkpoint is once it is committed."""

@@ -160,6 +160,7 @@ class CommitCheckpoint:
 
     pending: PendingCheckpoint
     scheme: str
+    covered: Mapping[UnitName, Epoch] = field(default_factory=dict)  # what a unit alone would go back to, if it differs
 
 
 @dataclass(frozen=True, slots=True)
