@@ -54,10 +54,12 @@ class Checkpointing:
     now_ms: int = 0
     warned: bool = False  # that the period is shorter than an epoch
     policy: Policy = field(init=False)
+    everybody: frozenset[UnitName] = field(init=False)
 
     def __post_init__(self) -> None:
         self.trimmed_by = self.completed[0].id if self.completed else None
         self.found = len(self.completed)
+        self.everybody = frozenset(u.name for u in self.topology.units)
         self.policy = self.scheme.policy(self.topology, self.last_started_ms)
         if self.scheme.individual:  # a checkpoint is one unit's: keep so many of every unit
             self.keep *= max(1, len(self.topology.units))
@@ -79,9 +81,13 @@ class Checkpointing:
         """Is it time, and is there anything new to save?"""
         self.now_ms = now_ms
         commands = self.policy.advance(now_ms)
-        if self.pending is not None or not (self.scheme.individual or pipeline.settled):
+        if self.pending is not None:
             return commands
         newest = min((pipeline.units[u].finished for u in self.topology.source_units), default=pipeline.committed)
+        if self.policy.decide(Standing(now_ms, self.everybody, newest)) is None:
+            return commands  # not even if all have something new: this is asked after every event
+        if not (self.scheme.individual or pipeline.settled):
+            return commands
         decision = self.policy.decide(Standing(now_ms, self._moved(pipeline), newest))
         return commands if decision is None else (*commands, *self.start(now_ms, pipeline, decision))
 
@@ -254,7 +260,7 @@ class Checkpointing:
         self.completed.insert(0, done)
         self.trimmed_by = done.id
         dropped, self.completed[self.keep :] = self.completed[self.keep :], []
-        self.retired |= {c.id for c in dropped}
+        self.retired |= {id for c in dropped for id in (c.id, *c.needs)} - {c.id for c in self.completed}
         self._clear()
         if len(self.completed) < self.keep:
             return ()  # the beginning of the streams still counts as one to fall back to

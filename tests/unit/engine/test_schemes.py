@@ -207,6 +207,22 @@ def test_under_baseline_preserved_input_is_trimmed_when_the_unit_below_is_saved(
     assert max(kept) > 2 and kept[-1] < 60
 
 
+def test_under_baseline_old_checkpoints_go_also_when_drivers_die() -> None:
+    world = SizedWorld(chain(3, shards=1), baseline(0.3, seed=3), epochs=400)
+
+    def crash() -> None:
+        world.crash_driver()
+        if world.crashes < 6:
+            world.later(5000, crash)
+
+    world.later(5000, crash)
+    world.run()
+    assert world.crashes == 6 and len(began(world)) > 150
+    committed = {checkpoint for checkpoint, _ in world.files if checkpoint in world.manifests}
+    assert len(world.manifests) < 30 and committed == set(world.manifests)
+    assert world.sinks == expected(world)
+
+
 def test_under_baseline_only_the_unit_that_is_saved_waits() -> None:
     world = SizedWorld(chain(2, shards=1), baseline(0.5, seed=3), epochs=60)
     world.run()
