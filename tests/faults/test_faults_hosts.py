@@ -22,7 +22,7 @@ from perseid.spark.runtime import Running
 pytestmark = pytest.mark.spark
 
 slow = pytest.mark.slow
-SCHEMES = ["parallel", pytest.param("source", marks=slow)]
+SCHEMES = ["parallel", *(pytest.param(name, marks=slow) for name in ("source", "adaptive", "baseline"))]
 
 ROWS, EPOCH_ROWS = 6_000, 250  # at least 24 epochs, however slow the machine
 
