@@ -2,70 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import apps
 import pytest
-from apps import Folder
-from pyspark.sql import SparkSession
+from apps import Begin, Folder, end
 
-from perseid import App, PerseidError
+from perseid import App
 from perseid.spark.runtime import Running
+from perseid.testing import kill, pause
 
 pytestmark = pytest.mark.spark
 
 slow = pytest.mark.slow
 SCHEMES = ["parallel", pytest.param("source", marks=slow)]
 
-ROWS, EPOCH_ROWS = 6_000, 250  # at least 24 epochs, however slow the machine
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    return Folder(tmp_path)
-
-
-class Begin(Protocol):
-    def __call__(self, app: App, scheme: str = "parallel", period: float = 0.7) -> Running: ...
-
-
-@pytest.fixture
-def begin(spark: SparkSession, folder: Folder) -> Iterator[Begin]:
-    """Starts an application; ends it when the test did not."""
-    started: list[Running] = []
-
-    def start(app: App, scheme: str = "parallel", period: float = 0.7) -> Running:
-        checkpoint = apps.scheme(scheme, period)
-        settings = {"hosts": 2, "spares": 1, "max_rows_per_epoch": EPOCH_ROWS}
-        started.append(app.start(spark, root=folder.root, checkpoint=checkpoint, **settings))
-        return started[-1]
-
-    yield start
-    for running in started:
-        with contextlib.suppress(PerseidError):
-            running.stop()
-
-
-def end(running: Running) -> None:
-    assert running.wait(240), running.progress()
-
-
-def kill(*pids: int) -> None:
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+ROWS = 6_000  # at least 24 epochs, however slow the machine
 
 
 @pytest.mark.parametrize("scheme", ["parallel", "source"])
 def test_a_killed_host_costs_no_row_and_doubles_none(begin: Begin, folder: Folder, scheme: str) -> None:
     running = begin(apps.counts(folder.out, ROWS), scheme)
     apps.wait_for_checkpoint(running)
-    kill(apps.working_hosts(running)[0])
+    kill(running, host=0)
     end(running)
     assert running.progress().faults >= 1  # a busy machine may add some
     apps.check_counts(folder.out, ROWS)
@@ -78,7 +39,7 @@ def test_a_killed_host_costs_no_row_and_doubles_none(begin: Begin, folder: Folde
 def test_a_host_killed_before_the_first_checkpoint_is_fed_everything_again(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, ROWS), period=600)
     apps.wait_for_epoch(running, 5)
-    kill(apps.working_hosts(running)[0])
+    kill(running, host=0)
     end(running)
     apps.check_counts(folder.out, ROWS)
 
@@ -87,7 +48,7 @@ def test_a_host_killed_before_the_first_checkpoint_is_fed_everything_again(begin
 def test_all_hosts_killed_at_once_come_back_with_their_state(begin: Begin, folder: Folder, scheme: str) -> None:
     running = begin(apps.counts(folder.out, ROWS), scheme)
     apps.wait_for_checkpoint(running)
-    kill(*[host.pid for host in running.progress().hosts])
+    kill(running, host="all")
     end(running)
     apps.check_counts(folder.out, ROWS)
 
@@ -95,11 +56,7 @@ def test_all_hosts_killed_at_once_come_back_with_their_state(begin: Begin, folde
 def test_a_host_that_sleeps_and_wakes_changes_nothing(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, ROWS))
     apps.wait_for_checkpoint(running)
-    pid = apps.working_hosts(running)[0]
-    os.kill(pid, signal.SIGSTOP)
-    time.sleep(3)
-    with contextlib.suppress(ProcessLookupError):  # it was put to rest meanwhile
-        os.kill(pid, signal.SIGCONT)
+    pause(running, host=0, seconds=3)
     end(running)
     apps.check_counts(folder.out, ROWS)
     assert running.progress().faults >= 1
@@ -108,10 +65,9 @@ def test_a_host_that_sleeps_and_wakes_changes_nothing(begin: Begin, folder: Fold
 def test_a_second_host_killed_during_the_recovery_is_survived(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, ROWS))
     apps.wait_for_checkpoint(running)
-    first, second = apps.working_hosts(running)[:2]
-    kill(first)
+    kill(running, host=0)
     apps.wait_until(lambda: running.progress().phase == "recovering", "recovery")
-    kill(second)
+    kill(running, host="any")
     end(running)
     apps.check_counts(folder.out, ROWS)
 
@@ -124,8 +80,8 @@ def test_hosts_killed_again_and_again_lose_nothing(begin: Begin, folder: Folder)
         apps.wait_until(
             lambda before=passed: running.wait(0) or running.progress().epoch > before + 2, "two more epochs"
         )
-        if hosts := apps.working_hosts(running):
-            kill(hosts[0])
+        if not running.wait(0):
+            kill(running, host=0)
     end(running)
     apps.check_counts(folder.out, ROWS)
 
@@ -141,7 +97,7 @@ def test_a_host_killed_while_it_writes_a_snapshot_loses_nothing(begin: Begin, fo
         return newest is not None and not (newest / "manifest.json").exists() and any(newest.iterdir())
 
     apps.wait_until(half_written, "a checkpoint on its way")
-    kill(apps.working_hosts(running)[0])
+    kill(running, host=0)
     end(running)
     apps.check_counts(folder.out, ROWS)
 
@@ -151,7 +107,7 @@ def test_a_killed_spare_is_replaced(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, ROWS))
     apps.wait_for_epoch(running, 3)
     spare = apps.wait_until(lambda: [h.pid for h in running.progress().hosts if not h.shards], "a spare")[0]
-    kill(spare)
+    kill(running, host="spare")
     apps.wait_until(lambda: [h for h in running.progress().hosts if not h.shards and h.pid != spare], "a new spare")
     end(running)
     apps.check_counts(folder.out, ROWS)
@@ -168,8 +124,8 @@ def survive(
     running = begin(app, scheme)
     for number in (1, 2):
         apps.wait_for_checkpoint(running, number)
-        hosts = [host for host in running.progress().hosts if any(s.startswith(shard) for s in host.shards)]
-        kill(*[host.pid for host in (hosts if every_host else hosts[:1])])
+        if not running.wait(0):
+            kill(running, host="all" if every_host else f"{shard}/0" if shard else 0)
     end(running)
     check()
     return running

@@ -96,7 +96,7 @@ class _Demo:
                     self._screen.say(f"it did not stop cleanly within {STOP_LIMIT_S:.0f} s", "yellow")
                 self._screen.show(application.progress())
             finally:
-                application.kill_everything()
+                application.kill()
         result = verdict(self._writer.counts, self._output.table())
         self._screen.show_verdict(result, self._writer.lines, len(self._writer.counts))
         return result.right
@@ -130,7 +130,7 @@ class _Demo:
         """Driver, JVM, hosts, all at once; the epoch it had reached."""
         picture = application.progress()
         assert picture is not None
-        dead = application.kill_everything()
+        dead = application.kill()
         self._screen.say(
             f"KILLED EVERYTHING at epoch {picture.epoch}: {counted(dead, 'process', 'processes')}, the driver and all",
             "bold red",

@@ -11,7 +11,7 @@ from perseid.testing.driver import Driver
 from perseid.testing.harness import HarnessSnapshot, OperatorHarness
 from perseid.testing.injection import Hit, heal_everything
 from perseid.testing.plan import Plan, at
-from perseid.testing.running import run
+from perseid.testing.running import run, session
 from perseid.testing.strike import corrupt, crash_driver, fail_storage, kill, overload, partition, pause, slow
 
 __all__ = [
@@ -35,5 +35,6 @@ __all__ = [
     "partition",
     "pause",
     "run",
+    "session",
     "slow",
 ]

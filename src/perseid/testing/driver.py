@@ -91,6 +91,7 @@ class Driver:
         """SIGKILL to every process of its session; how many there were."""
         count = kill_session(self.pid)
         self._process.wait(30)
+        self._reader.join(5)
         return count
 
     def kill_alone(self) -> None:
@@ -98,10 +99,12 @@ class Driver:
         self._process.kill()
         self._process.wait(30)
 
-    def stop(self) -> None:
-        """Ask it to stop, as Ctrl-C does."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGINT)
+    def stop(self, timeout_s: float = 0.0) -> bool:
+        """Ask it to stop, as Ctrl-C does; whether it did so in time."""
+        self._process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(timeout_s) == 0
+        return False
 
     def members(self) -> list[int]:
         """All its live processes."""
@@ -121,7 +124,7 @@ class Driver:
             if process is not self._process or not isinstance(said, dict):
                 continue
             if "error" in said:
-                self.error = f"{said['error']}: {said.get('message')}"
+                self.error = str(said.get("message"))
             elif "phase" in said:
                 self._progress = progress_of(said)
 

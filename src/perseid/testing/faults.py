@@ -4,7 +4,8 @@ Invariant: a fault that exists is well formed; whether its target exists is foun
 (``injection``), and nothing says when (``plan``).
 
 A host is named by its place among the hosts that hold shards (0, 1, …, by their ids), by a shard (``"count/0"``), or by
-one of the words of ``HOSTS``. A party of a partition is a host, ``"driver"`` or ``"tasks"``.
+one of the words of ``HOSTS``; an executor by its place among them (oldest first), ``"any"``, ``"all"``, or a shard in it. A party
+of a partition is a host, ``"driver"`` or ``"tasks"``.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class Kill:
             raise FaultError(f"kill: expected either host= or executor=, got {came}")
         if self.host is not None:
             _require_host("kill", self.host)
-        elif not (_is_place(self.executor) or self.executor in ("any", "all")):
-            raise FaultError(f"kill(executor={self.executor!r}): expected a place from 0 on, 'any' or 'all'")
+        elif not (_is_place(self.executor) or self.executor in ("any", "all") or _is_shard(self.executor)):
+            raise FaultError(f"kill(executor={self.executor!r}): expected {_places()}, 'any' or 'all'")
 
     def __str__(self) -> str:
         return f"kill executor {self.executor}" if self.host is None else f"kill host {self.host}"

@@ -138,6 +138,9 @@ def _kill_executor(fault: Kill, subject: Subject, chance: random.Random) -> Hit:
         struck = found
     elif fault.executor == "any":
         struck = [chance.choice(found)]
+    elif isinstance(fault.executor, str):
+        host = chosen_hosts(subject, fault.executor, chance, str(fault))[0]
+        struck = [pid for pid in found if pid == processes.executor_of(host.pid)]
     elif isinstance(fault.executor, int) and fault.executor < len(found):
         struck = [found[fault.executor]]
     else:

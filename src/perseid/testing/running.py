@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from perseid.errors import ApplicationFailed, PerseidError, SettingsError
 from perseid.testing.attack import Attack, Report
 from perseid.testing.driver import Driver
+from perseid.testing.network import prepare
 from perseid.testing.plan import Plan
 from perseid.testing.subject import InProcess, Subject
 
@@ -74,3 +75,11 @@ def _until_the_end(subject: Subject, plan: Plan, seed: int, timeout_s: float) ->
         attack.heal()
     attack.watch.saw(subject.progress(), time.monotonic())
     return attack.finish()
+
+
+def session(master: str | None = None, *, hosts: int = 2, spares: int = 1, **config: str) -> SparkSession:
+    """A Spark session as ``perseid.spark.session.build`` makes one, whose processes can also be cut off from each other."""
+    from perseid.spark.session import build
+
+    prepare()
+    return build(master, hosts=hosts, spares=spares, app_name="perseid-tests", config=config)

@@ -58,7 +58,7 @@ def test_a_plan_reads_as_sentences():
         (lambda: at(epoch=1).kill(), "either host= or executor=, got neither"),
         (lambda: at(epoch=1).kill(host=-1), r"kill\(host=-1\): expected a place from 0 on"),
         (lambda: at(epoch=1).kill(host="everybody"), "'any', 'all', 'spare'"),
-        (lambda: at(epoch=1).kill(executor="count/0"), r"kill\(executor='count/0'\)"),
+        (lambda: at(epoch=1).kill(executor="spare"), r"kill\(executor='spare'\)"),
         (lambda: at(epoch=1).pause(seconds=0), r"pause\(seconds=0\): expected more than 0"),
         (lambda: at(epoch=1).slow(percent=100), r"slow\(percent=100\)"),
         (lambda: at(epoch=1).overload(processes=0), r"overload\(processes=0\)"),
