@@ -102,10 +102,10 @@ def perseid_small_root(tmp_path: Path) -> Iterator[str]:
     """A checkpoint root on a filesystem of 64 MB, which ``fail_storage("full")`` may fill. Skips where none can be mounted."""
     from perseid.testing.storage import small_filesystem
 
-    with small_filesystem(tmp_path / "small-root") as mounted:
+    with small_filesystem(tmp_path / "small") as mounted:
         if not mounted:
             pytest.skip("a small filesystem cannot be mounted here: that needs root")
-        yield str(tmp_path / "small-root")
+        yield str(tmp_path / "small" / "root")
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import time
 from dataclasses import dataclass
 
 from perseid.errors import FaultError
-from perseid.testing.faults import CrashDriver, FailStorage, Kill, Partition, Pause, Slow, Target
+from perseid.testing.faults import CrashDriver, FailStorage, Kill, NotNow, Partition, Pause, Slow, Target
 from perseid.testing.injection import Hit, inject
 from perseid.testing.plan import Plan, Step
-from perseid.testing.subject import InProcess, NotNow, Subject, require_target
+from perseid.testing.subject import InProcess, Subject, require_target
 from perseid.testing.watch import Watch
 
 
@@ -91,6 +91,9 @@ class Attack:
                 hit = inject(step.fault, self._subject, self._chance)
             except NotNow:
                 continue  # later, then: the plan says at which moment at the earliest
+            except FaultError:
+                self._pending.remove(step)  # never, then
+                raise
             self._pending.remove(step)
             self._hits.append(hit)
             struck.append(Struck(step, hit.what, running_s, picture.epoch))

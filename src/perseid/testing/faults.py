@@ -22,6 +22,10 @@ HOSTS = ("any", "all", "spare")
 PARTIES = ("driver", "tasks", "any")
 
 
+class NotNow(FaultError):
+    """What a fault names is not there at this moment; it may be later."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kill:
     """SIGKILL to a host, or to an executor with all hosts and tasks in it."""

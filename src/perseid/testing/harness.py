@@ -13,9 +13,9 @@ same rows and the same state. That finds clocks, random numbers and state that w
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
@@ -30,15 +30,12 @@ from perseid.scaling.routing import even_slots
 from perseid.state.codec import decode, encode
 from perseid.state.operator_state import capture, fresh, restore, run_epoch, state_bytes
 from perseid.state.partition import SlotRange, merge_state, partition_processing_state
-from perseid.state.slots import slot_of
 from perseid.state.timers import Timer
 from perseid.testing.clock import Clock
 from perseid.testing.equality import same
+from perseid.testing.inputs import Inputs, Rows
 from perseid.testing.schemas import schema_of
-from perseid.vocabulary import SLOTS, Epoch, OperatorName, ShardId
-
-Rows: TypeAlias = "pa.Table | Iterable[Mapping[str, Any]] | Mapping[str, Sequence[Any]] | None"
-"""What an epoch is given: a table, rows as mappings, columns by name, or nothing."""
+from perseid.vocabulary import Epoch, OperatorName, ShardId
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +87,10 @@ class OperatorHarness:
         self.output: pa.Table | None = None  # of the last epoch, as Arrow
         self.late_rows = 0  # dropped in all epochs
         self._schema = None if output is None else schema_of(output)
-        self._empty = {n: None if s is None else schema_of(s).empty_table() for n, s in given.items()}
+        self._inputs = Inputs(keys, given)
         self._replay = replay
         self._epoch, self._time_ms = 0, 0
         self._event_times_ms: dict[str, int] = {}
-        self._key_types: tuple[str, ...] | None = None
         self._shards = [(slots, fresh(operator)) for slots in even_slots(shards)]
 
     # -- epochs -----------------------------------------------------------------------------------------------------
@@ -105,13 +101,13 @@ class OperatorHarness:
         With several inputs give them by name: ``epoch(left=[…], right=[…])``. The epoch's time is the clock's, moved on to
         ``at_ms`` if that is given.
         """
-        tables = self._tables(rows, inputs)
+        tables = self._inputs.tables(rows, inputs)
         if at_ms is not None:
             self.clock.move_to(at_ms)
         time_ms = max(self.clock.now_ms, self._time_ms)
         before = [(slots, _encoded(operator)) for slots, operator in self._shards]
         context: dict[str, Any] = {"time_ms": time_ms, "watermark_ms": self.watermark_ms}
-        parts = self._routed(tables)
+        parts = self._inputs.routed(tables, [slots for slots, _ in self._shards])
         try:
             ran = [
                 self._run(i, op, mine, **context)
@@ -223,7 +219,12 @@ class OperatorHarness:
         ]
         whole = decode(list(_copied(self._captured())))
         cut = partition_processing_state(
-            whole, self._node.operator, ranges, slots=self._slots, key_types=self._key_types, name=self._node.name
+            whole,
+            self._node.operator,
+            ranges,
+            slots=self._slots,
+            key_types=self._inputs.key_types,
+            name=self._node.name,
         )
         return [self._sibling([(slots, captured)]) for slots, captured in zip(ranges, cut, strict=True)]
 
@@ -242,7 +243,7 @@ class OperatorHarness:
         whole._epoch = max(part._epoch for part in ordered)
         whole._time_ms = max(part._time_ms for part in ordered)
         for part in ordered:
-            whole._key_types = whole._key_types or part._key_types
+            whole._inputs.key_types = whole._inputs.key_types or part._inputs.key_types
             for name, at_ms in part._event_times_ms.items():
                 whole._event_times_ms[name] = max(at_ms, whole._event_times_ms.get(name, at_ms))
         return whole
@@ -261,7 +262,7 @@ class OperatorHarness:
         """Another harness of the same operator at the same epoch, with these shards."""
         other = object.__new__(OperatorHarness)
         other.__dict__.update(self.__dict__)
-        other._empty, other._event_times_ms = dict(self._empty), dict(self._event_times_ms)
+        other._inputs, other._event_times_ms = self._inputs.copy(), dict(self._event_times_ms)
         other._shards, other.output, other.late_rows = [], None, 0
         for slots, captured in shards:
             operator = fresh(self._node.operator)
@@ -273,66 +274,6 @@ class OperatorHarness:
         operator = fresh(self._node.operator)
         restore(operator, decode(list(buffers)))
         return operator
-
-    def _tables(self, rows: Rows, inputs: Mapping[str, Rows]) -> dict[str, pa.Table]:
-        names = self._node.input_names
-        if names == (ROWS,):
-            if inputs:
-                raise SettingsError(
-                    f"epoch({', '.join(inputs)}): the operator has one input: give its rows without a name"
-                )
-            inputs = {ROWS: rows}
-        elif rows is not None or inputs.keys() - set(names):
-            strange = sorted(inputs.keys() - set(names)) or ["rows without a name"]
-            raise SettingsError(f"epoch: got {', '.join(strange)}; the operator's inputs are {', '.join(names)}")
-        tables = {name: self._table(name, inputs.get(name)) for name in names}
-        for name, table in tables.items():
-            self._empty[name] = table.slice(0, 0)
-            kinds = [table.schema.field(c).type for c in self._node.key[name] if c in table.column_names]
-            if table.num_columns and len(kinds) < len(self._node.key[name]):
-                raise SettingsError(f"epoch: no key column {self._node.key[name]} among {table.column_names}")
-            self._key_types = (
-                tuple(str(k.value_type if pa.types.is_dictionary(k) else k) for k in kinds) or self._key_types
-            )
-        return tables
-
-    def _table(self, name: str, rows: Rows) -> pa.Table:
-        known = self._empty[name]
-        schema = known.schema if known is not None and known.num_columns else None
-        try:
-            if isinstance(rows, pa.Table):
-                return rows
-            if isinstance(rows, Mapping):
-                return pa.table(dict(rows), schema=schema)
-            if rows is None or not (listed := list(rows)):
-                return known if known is not None else pa.table({})
-            return pa.Table.from_pylist(listed, schema=schema)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, AttributeError, ValueError) as error:
-            raise SettingsError(f"epoch: rows {rows!r:.200} do not become columns: {error}") from error
-
-    def _routed(self, tables: Mapping[str, pa.Table]) -> list[dict[str, pa.Table]]:
-        """The rows of each shard, as Spark's shuffle brings them together."""
-        if self._slots == (0, SLOTS) and len(self._shards) == 1:
-            return [dict(tables)]
-        parts: list[dict[str, pa.Table]] = [{} for _ in self._shards]
-        for name, table in tables.items():
-            columns = [table.column(column) for column in self._node.key[name]] if table.num_rows else []
-            types = [str(column.type) for column in columns]
-            keys = list(zip(*(column.to_pylist() for column in columns), strict=True))
-            places = [self._shard_of(key, types) for key in keys]
-            for index, part in enumerate(parts):
-                part[name] = table.take(pa.array([n for n, place in enumerate(places) if place == index], pa.int64()))
-        return parts
-
-    def _shard_of(self, key: tuple[Hashable, ...], types: Sequence[str]) -> int:
-        slot = slot_of(*key, types=types)
-        for index, ((first, last), _) in enumerate(self._shards):
-            if first <= slot < last:
-                return index
-        raise SettingsError(
-            f"epoch: key {key[0] if len(key) == 1 else key!r} lies in slot {slot}; this part holds the slots from"
-            f" {self._slots[0]} to {self._slots[1] - 1}: give the row to another part"
-        )
 
 
 def _columns(key: Any) -> tuple[str, ...]:

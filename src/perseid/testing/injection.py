@@ -27,6 +27,7 @@ from perseid.testing.faults import (
     FailStorage,
     Fault,
     Kill,
+    NotNow,
     Overload,
     Partition,
     Pause,
@@ -132,7 +133,7 @@ def inject(fault: Fault, running: Running | Subject, chance: random.Random | Non
 
 def _kill_executor(fault: Kill, subject: Subject, chance: random.Random) -> Hit:
     found = processes.executors(subject.pid)
-    if not found:
+    if not found:  # also for a moment after all of them were killed
         raise FaultError(f"{fault}: there are no executors of their own: use a master such as local-cluster[2,3,1024]")
     if fault.executor == "all":
         struck = found
@@ -152,7 +153,7 @@ def _kill_executor(fault: Kill, subject: Subject, chance: random.Random) -> Hit:
 
 def _send(hosts: list[HostStatus], number: int, fault: Fault) -> None:
     if not processes.send([host.pid for host in hosts], number):
-        raise FaultError(f"{fault}: {_named(hosts)} was gone already")
+        raise NotNow(f"{fault}: {_named(hosts)} was gone already")
 
 
 def _wake(hosts: list[HostStatus]) -> None:

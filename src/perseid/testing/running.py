@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterable
@@ -78,8 +80,13 @@ def _until_the_end(subject: Subject, plan: Plan, seed: int, timeout_s: float) ->
 
 
 def session(master: str | None = None, *, hosts: int = 2, spares: int = 1, **config: str) -> SparkSession:
-    """A Spark session as ``perseid.spark.session.build`` makes one, whose processes can also be cut off from each other."""
+    """A Spark session as ``perseid.spark.session.build`` makes one, for tests.
+
+    Its workers import what the test can import, and its processes can be cut off from each other.
+    """
     from perseid.spark.session import build
 
     prepare()
+    known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*known, *filter(os.path.isdir, sys.path)])))
     return build(master, hosts=hosts, spares=spares, app_name="perseid-tests", config=config)

@@ -19,7 +19,7 @@ from uuid import uuid4
 from perseid.errors import FaultError
 from perseid.storage import layout
 from perseid.storage.store import local_folder
-from perseid.testing.faults import Corrupt
+from perseid.testing.faults import Corrupt, NotNow
 from perseid.vocabulary import CheckpointId, OperatorName
 
 SMALL_BYTES = 1 << 30
@@ -68,7 +68,7 @@ def corrupt(root: str, fault: Corrupt) -> list[Path]:
 def _snapshots(folder: Path, fault: Corrupt) -> list[Path]:
     complete = sorted(manifest.parent for manifest in (folder / layout.CHECKPOINTS).glob("*/manifest.json"))
     if not complete:
-        raise FaultError(f"{fault}: {folder} has no complete checkpoint yet; wait for one with at(checkpoint=1)")
+        raise NotNow(f"{fault}: {folder} has no complete checkpoint yet; wait for one with at(checkpoint=1)")
     if isinstance(fault.checkpoint, int):
         wanted = Path(layout.checkpoint(CheckpointId(fault.checkpoint))).name
         chosen = [path for path in complete if path.name == wanted]
@@ -115,7 +115,8 @@ class Full:
     def __init__(self, root: str) -> None:
         folder = folder_of(root)
         told = os.statvfs(folder)
-        if folder.stat().st_dev == folder.parent.stat().st_dev or told.f_blocks * told.f_frsize > SMALL_BYTES:
+        own = any(os.path.ismount(mount) for mount in (folder, folder.parent))
+        if not own or told.f_blocks * told.f_frsize > SMALL_BYTES:
             raise FaultError(
                 f"storage full: {folder} is not on a small filesystem of its own, and your disk is not filled for a test;"
                 " use the fixture perseid_small_root (or mount one there)"
@@ -158,6 +159,9 @@ class Unreachable:
         self._away.touch()
         try:
             exchange(self._folder, self._away)
+        except FileNotFoundError as error:
+            self._away.unlink()
+            raise NotNow(f"storage unreachable: {self._folder} is not there yet") from error
         except OSError as error:
             self._away.unlink()
             raise FaultError(f"storage unreachable: {self._folder} cannot be moved away: {error}") from error

@@ -10,17 +10,13 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from perseid.engine.progress import HostStatus, Progress
 from perseid.errors import FaultError
-from perseid.testing.faults import Target
+from perseid.testing.faults import NotNow, Target
 from perseid.testing.processes import is_alive
 
 if TYPE_CHECKING:
     import random
 
     from perseid.spark.runtime import Running
-
-
-class NotNow(FaultError):
-    """What a fault names is not there at this moment; it may be later."""
 
 
 @runtime_checkable

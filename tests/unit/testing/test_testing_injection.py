@@ -19,9 +19,9 @@ from perseid.storage.store import Store
 from perseid.testing import Clock, attack, corrupt, counter, crash_driver, fail_storage, kill, pause, processes, slow
 from perseid.testing import at as at_moment
 from perseid.testing.attack import Attack
+from perseid.testing.faults import NotNow
 from perseid.testing.injection import heal_everything
 from perseid.testing.storage import small_filesystem
-from perseid.testing.subject import NotNow
 
 SLEEP = "import time  # perseid\nwhile True: time.sleep(0.01)"
 
