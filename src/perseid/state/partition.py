@@ -15,7 +15,8 @@ from __future__ import annotations
 import copy
 import datetime
 import heapq
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import struct
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ import numpy as np
 
 from perseid.errors import GraphError, OperatorFailed
 from perseid.state.fields import StateField, fields_of
-from perseid.state.slots import slot_of
+from perseid.state.slots import slot_of, slots_of
 from perseid.vocabulary import SLOTS
 
 SlotRange = tuple[int, int]
@@ -124,44 +125,64 @@ class _Cut:
         self._table = [_OUTSIDE] * SLOTS
         for index, (first, last) in enumerate(ranges):
             self._table[first:last] = [index] * (last - first)
-        self._known: dict[Hashable, int] = {}  # values, timers and several dicts mostly have the same keys
 
     def part_of(self, key: Hashable, what: str) -> int:
-        found = self._known.get(key)
-        if found is None or key != key:
-            found = self._known[key] = self._find(key, what)
+        """The part of one key."""
+        return self.parts_of([key], what)[0]
+
+    def parts_of(self, keys: Sequence[Hashable], what: str) -> list[int]:
+        """The part of each key. Raises ``OperatorFailed`` for one that is no key of this shard."""
+        found = self._quickly(keys)
+        if found is None or _OUTSIDE in found:
+            found = [self._find(key, what) for key in keys]  # tells which key, and what is wrong with it
         return found
+
+    def _quickly(self, keys: Sequence[Hashable]) -> list[int] | None:
+        """All keys at once, if they are plain: texts, or integers of a long column."""
+        classes = set(map(type, keys))
+        plain = {str: "string", int: "int64"}.get(classes.pop()) if len(classes) == 1 else None
+        if plain is None or self._types not in (None, (plain,)):
+            return None
+        try:
+            table = self._table
+            return [table[slot] for slot in slots_of(keys, self._types)]
+        except OverflowError:
+            return None
 
     def _find(self, key: Hashable, what: str) -> int:
         columns = tuple(map(_plain, key)) if isinstance(key, tuple) else (_plain(key),)
-        where = f"operator '{self.name}': {what} has the key {key!r:.80}"
-        hint = "; only what is keyed by the operator's key can be cut: use state(split=…, merge=…) for other fields"
         if self._types is not None and (len(columns) != len(self._types) or not all(map(_fits, columns, self._types))):
-            raise OperatorFailed(f"{where}, the operator's key columns are ({', '.join(self._types)}){hint}")
+            raise self._refusal(key, what, f"the operator's key columns are ({', '.join(self._types)})")
         try:
             slot = slot_of(*columns, types=self._types)
-        except (GraphError, OverflowError, ValueError) as error:
-            raise OperatorFailed(f"{where}, which is none of the operator's: {error}{hint}") from error
+        except (GraphError, OverflowError, ValueError, struct.error) as error:
+            raise self._refusal(key, what, f"which is none of the operator's: {error}") from error
         part = self._table[slot]
         if part == _OUTSIDE:
-            raise OperatorFailed(
-                f"{where}, which lies in slot {slot}; this shard holds the slots from {self._slots[0]} to"
-                f" {self._slots[1] - 1}{hint}"
+            first, last = self._slots
+            raise self._refusal(
+                key, what, f"which lies in slot {slot}; this shard holds the slots from {first} to {last - 1}"
             )
         return part
+
+    def _refusal(self, key: Hashable, what: str, why: str) -> OperatorFailed:
+        return OperatorFailed(
+            f"operator '{self.name}': {what} has the key {key!r:.80}, {why}; only what is keyed by the operator's key can be"
+            " cut: use state(split=…, merge=…) for other fields"
+        )
 
     def mapping(self, what: str, whole: dict[Any, Any]) -> list[dict[Any, Any]]:
         """A dict by key, of whatever class, as one of that class for each part."""
         parts = [_emptied(whole) for _ in range(self.parts)]
-        part_of = self.part_of
-        for key, value in whole.items():
-            parts[part_of(key, what)][key] = value
+        keys = list(whole)
+        for key, part in zip(keys, self.parts_of(keys, what), strict=True):
+            parts[part][key] = whole[key]
         return parts
 
-    def listed(self, what: str, whole: Iterable[Any], key_of: Callable[[Any], Hashable]) -> list[list[Any]]:
+    def listed(self, what: str, whole: Sequence[Any], key_of: Callable[[Any], Hashable]) -> list[list[Any]]:
         parts: list[list[Any]] = [[] for _ in range(self.parts)]
-        for item in whole:
-            parts[self.part_of(key_of(item), what)].append(item)
+        for item, part in zip(whole, self.parts_of([key_of(item) for item in whole], what), strict=True):
+            parts[part].append(item)
         return parts
 
 
