@@ -133,7 +133,7 @@ def targets(step: Step) -> list[Target]:
     match step.fault:
         case Kill(host=target) if target is not None:
             return [target]
-        case Pause(target) | Slow(target):
+        case Pause(host=target) | Slow(host=target) if target is not None:
             return [target]
         case Partition(one, other):
             return [one, other]

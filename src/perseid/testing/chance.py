@@ -35,6 +35,7 @@ _EVERYWHERE: dict[str, Draw] = {
 }
 _ON_A_CLUSTER: dict[str, Draw] = {
     "kill executor": lambda now, _: now.kill(executor="any"),
+    "pause executor": lambda now, chance: now.pause(executor="any", seconds=round(chance.uniform(0.5, 5), 1)),
     "kill all executors": lambda now, _: now.kill(executor="all"),
 }
 _SMALL_ROOT: dict[str, Draw] = {

@@ -34,31 +34,28 @@ class Kill:
     executor: Target | None = None
 
     def __post_init__(self) -> None:
-        if (self.host is None) == (self.executor is None):
-            came = "neither" if self.host is None else "both"
-            raise FaultError(f"kill: expected either host= or executor=, got {came}")
-        if self.host is not None:
-            _require_host("kill", self.host)
-        elif not (_is_place(self.executor) or self.executor in ("any", "all") or _is_shard(self.executor)):
-            raise FaultError(f"kill(executor={self.executor!r}): expected {_places()}, 'any' or 'all'")
+        _require_host_or_executor("kill", self.host, self.executor)
 
     def __str__(self) -> str:
-        return f"kill executor {self.executor}" if self.host is None else f"kill host {self.host}"
+        return f"kill {_host_or_executor(self)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """SIGSTOP to a host, SIGCONT after a while: it wakes up and believes nothing happened."""
+    """SIGSTOP to a host, or to an executor with all in it; SIGCONT after a while: it wakes up and believes nothing happened."""
 
-    host: Target = "any"
+    host: Target | None = None
     seconds: float = 3.0
+    executor: Target | None = None
 
     def __post_init__(self) -> None:
-        _require_host("pause", self.host)
+        if self.host is None and self.executor is None:
+            object.__setattr__(self, "host", "any")
+        _require_host_or_executor("pause", self.host, self.executor)
         _require_seconds("pause", self.seconds)
 
     def __str__(self) -> str:
-        return f"pause host {self.host} for {self.seconds:g} s"
+        return f"pause {_host_or_executor(self)} for {self.seconds:g} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +189,20 @@ def fault(kind: str, *args: Any, **options: Any) -> Fault:
         raise FaultError(f"{kind}: it has no {came}; expected {', '.join(names) or 'nothing'}")
     made: Fault = cls(*args, **options)
     return made
+
+
+def _host_or_executor(fault: Kill | Pause) -> str:
+    return f"executor {fault.executor}" if fault.host is None else f"host {fault.host}"
+
+
+def _require_host_or_executor(kind: str, host: object, executor: object) -> None:
+    if (host is None) == (executor is None):
+        came = "neither" if host is None else "both"
+        raise FaultError(f"{kind}: expected either host= or executor=, got {came}")
+    if host is not None:
+        _require_host(kind, host)
+    elif not (_is_place(executor) or executor in ("any", "all") or _is_shard(executor)):
+        raise FaultError(f"{kind}(executor={executor!r}): expected {_places()}, 'any' or 'all'")
 
 
 def _require_host(kind: str, host: object) -> None:

@@ -32,6 +32,7 @@ from perseid.testing.faults import (
     Partition,
     Pause,
     Slow,
+    Target,
     kind_of,
 )
 from perseid.testing.network import Cut
@@ -98,17 +99,25 @@ def inject(fault: Fault, running: Running | Subject, chance: random.Random | Non
     subject = subject_of(running)
     chance = chance or random.Random()
     match fault:
-        case Kill(host=None):
-            return _kill_executor(fault, subject, chance)
+        case Kill(host=None, executor=target) if target is not None:
+            struck = _executors(fault, target, subject, chance)
+            processes.send(struck, signal.SIGKILL)
+            return Hit(fault, f"killed {_numbered(struck)}")
+        case Pause(host=None, executor=target) if target is not None:
+            struck = _executors(fault, target, subject, chance)
+            asleep = [pid for executor in struck for pid in processes.tree(executor)]
+            processes.send(asleep, signal.SIGSTOP)
+            what = f"paused {_numbered(struck)} and all in it for {fault.seconds:g} s"
+            return Hit(fault, what, lambda: _wake(asleep), fault.seconds)
         case Kill(host=target) if target is not None:
             hosts = chosen_hosts(subject, target, chance, str(fault))
             _send(hosts, signal.SIGKILL, fault)
             return Hit(fault, f"killed {_named(hosts)}")
-        case Pause(target, seconds):
+        case Pause(host=target, seconds=seconds) if target is not None:
             hosts = chosen_hosts(subject, target, chance, str(fault))
             _send(hosts, signal.SIGSTOP, fault)
-            wake = lambda: _wake(hosts)  # noqa: E731
-            return Hit(fault, f"paused {_named(hosts)} for {seconds:g} s", wake, seconds)
+            asleep = [host.pid for host in hosts]
+            return Hit(fault, f"paused {_named(hosts)} for {seconds:g} s", lambda: _wake(asleep), seconds)
         case Slow(target, seconds, percent):
             hosts = chosen_hosts(subject, target, chance, str(fault))
             brake = _Brake(hosts, percent)
@@ -131,24 +140,26 @@ def inject(fault: Fault, running: Running | Subject, chance: random.Random | Non
     raise FaultError(f"{fault!r}: no such fault")
 
 
-def _kill_executor(fault: Kill, subject: Subject, chance: random.Random) -> Hit:
+def _executors(fault: Kill | Pause, target: Target, subject: Subject, chance: random.Random) -> list[int]:
+    """The executors a target means now."""
     found = processes.executors(subject.pid)
-    if not found:  # also for a moment after all of them were killed
+    if not found:
         raise FaultError(f"{fault}: there are no executors of their own: use a master such as local-cluster[2,3,1024]")
-    if fault.executor == "all":
-        struck = found
-    elif fault.executor == "any":
-        struck = [chance.choice(found)]
-    elif isinstance(fault.executor, str):
-        host = chosen_hosts(subject, fault.executor, chance, str(fault))[0]
-        struck = [pid for pid in found if pid == processes.executor_of(host.pid)]
-    elif isinstance(fault.executor, int) and fault.executor < len(found):
-        struck = [found[fault.executor]]
-    else:
-        raise FaultError(f"{fault}: there are {len(found)} executors, from 0 to {len(found) - 1}")
-    processes.send(struck, signal.SIGKILL)
-    name = "executor" if len(struck) == 1 else f"{len(struck)} executors"
-    return Hit(fault, f"killed {name} (process {', '.join(map(str, struck))})")
+    if target == "all":
+        return found
+    if target == "any":
+        return [chance.choice(found)]
+    if isinstance(target, str):
+        near = processes.executor_of(chosen_hosts(subject, target, chance, str(fault))[0].pid)
+        return [near] if near is not None else []
+    if target >= len(found):
+        raise NotNow(f"{fault}: there are {len(found)} executors now, from 0 to {len(found) - 1}")
+    return [found[target]]
+
+
+def _numbered(executors: list[int]) -> str:
+    name = "executor" if len(executors) == 1 else f"{len(executors)} executors"
+    return f"{name} (process {', '.join(map(str, executors))})"
 
 
 def _send(hosts: list[HostStatus], number: int, fault: Fault) -> None:
@@ -156,31 +167,30 @@ def _send(hosts: list[HostStatus], number: int, fault: Fault) -> None:
         raise NotNow(f"{fault}: {_named(hosts)} was gone already")
 
 
-def _wake(hosts: list[HostStatus]) -> None:
+def _wake(pids: list[int]) -> None:
     """Those that were put to rest meanwhile are gone: nothing to wake."""
-    processes.send([host.pid for host in hosts if processes.is_alive(host.pid)], signal.SIGCONT)
+    processes.send(filter(processes.is_alive, pids), signal.SIGCONT)
 
 
 class _Brake:
     """Stops hosts for a part of every period."""
 
     def __init__(self, hosts: list[HostStatus], percent: int) -> None:
-        self._hosts, self._stopped_s = hosts, SLOW_PERIOD_S * percent / 100
+        self._pids, self._stopped_s = [host.pid for host in hosts], SLOW_PERIOD_S * percent / 100
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="perseid-slow", daemon=True)
         self._thread.start()
 
     def _work(self) -> None:
-        pids = [host.pid for host in self._hosts]
-        while not self._ended.is_set() and processes.send(filter(processes.is_alive, pids), signal.SIGSTOP):
+        while not self._ended.is_set() and processes.send(filter(processes.is_alive, self._pids), signal.SIGSTOP):
             self._ended.wait(self._stopped_s)
-            _wake(self._hosts)
+            _wake(self._pids)
             self._ended.wait(SLOW_PERIOD_S - self._stopped_s)
 
     def release(self) -> None:
         self._ended.set()
         self._thread.join(5)
-        _wake(self._hosts)
+        _wake(self._pids)
 
 
 def _cut(fault: Partition, subject: Subject, chance: random.Random) -> tuple[list[Cut], str]:

@@ -76,8 +76,8 @@ class Moment:
     def kill(self, host: Target | None = None, *, executor: Target | None = None) -> Plan:
         return self.strike(Kill(host, executor))
 
-    def pause(self, host: Target = "any", *, seconds: float = 3.0) -> Plan:
-        return self.strike(Pause(host, seconds))
+    def pause(self, host: Target | None = None, *, seconds: float = 3.0, executor: Target | None = None) -> Plan:
+        return self.strike(Pause(host, seconds, executor))
 
     def slow(self, host: Target = "any", *, seconds: float = 5.0, percent: int = 80) -> Plan:
         return self.strike(Slow(host, seconds, percent))

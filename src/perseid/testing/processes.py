@@ -53,6 +53,11 @@ def executors(driver: int) -> list[int]:
     return sorted(pid for pid in _all() if _EXECUTOR in _command(pid) and driver in ancestors(pid))
 
 
+def tree(pid: int) -> list[int]:
+    """The process and all below it, those above first."""
+    return sorted((p for p in _all() if pid in ancestors(p)), key=lambda p: len(ancestors(p)))
+
+
 def executor_of(pid: int) -> int | None:
     """The executor a host or task runs in; None in local mode."""
     return next((above for above in ancestors(pid) if _EXECUTOR in _command(above)), None)

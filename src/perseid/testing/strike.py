@@ -23,9 +23,12 @@ def kill(running: Running | Subject, host: Target | None = None, *, executor: Ta
     return inject(Kill(host, executor), running, _chance)
 
 
-def pause(running: Running | Subject, host: Target = "any", *, seconds: float = 3.0) -> Hit:
-    """SIGSTOP to a host; it wakes up after ``seconds``, or at ``hit.heal()``."""
-    return inject(Pause(host, seconds), running, _chance)
+def pause(
+    running: Running | Subject, host: Target | None = None, *, seconds: float = 3.0, executor: Target | None = None
+) -> Hit:
+    """SIGSTOP to a host (any, if none is named), or to an executor with all in it; it wakes up after ``seconds``, or at
+    ``hit.heal()``."""
+    return inject(Pause(host, seconds, executor), running, _chance)
 
 
 def slow(running: Running | Subject, host: Target = "any", *, seconds: float = 5.0, percent: int = 80) -> Hit:

@@ -24,6 +24,7 @@ EVERYTHING = (
     + at(seconds=0).fail_storage("full")
     + at(epoch=12).crash_driver()
     + at(epoch=13).kill(executor="any")
+    + at(epoch=14).pause(executor=1)
 )
 
 
@@ -31,7 +32,7 @@ def test_a_plan_is_its_steps():
     assert at(epoch=7).kill(host=1) == Plan((Step(Moment(epoch=7), Kill(host=1)),))
     assert Plan.of([at(epoch=1).kill(host=0), at(epoch=2).pause()]).steps[1].fault == Pause("any")
     assert Plan.of(None) == Plan()
-    assert len(EVERYTHING) == 10 and {hash(step) for step in EVERYTHING}
+    assert len(EVERYTHING) == 11 and {hash(step) for step in EVERYTHING}
 
 
 def test_a_plan_survives_json_and_pickle():
