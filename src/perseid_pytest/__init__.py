@@ -62,7 +62,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
     faults = injected()
     kinds = ", ".join(f"{count} {kind}" for kind, count in faults.most_common())
-    terminalreporter.write_line(f"perseid: {faults.total()} real faults injected: {kinds}")
+    terminalreporter.write_line(f"perseid: {faults.total()} real fault{'s' * (faults.total() != 1)} injected: {kinds}")
 
 
 @pytest.fixture

@@ -65,6 +65,15 @@ def test_a_root_that_is_away_for_a_while_holds_the_application_up_and_loses_noth
     apps.check_counts(folder.out, ROWS)
 
 
+def test_a_host_lost_while_the_root_is_away_is_restored_when_it_is_back(
+    struck: Callable[..., Report], folder: Folder
+) -> None:
+    """Its snapshots cannot be read for a while: that is waited out, not given up."""
+    plan = at(checkpoint=1).fail_storage("unreachable", seconds=3) + at(checkpoint=1).kill(host=0)
+    struck(apps.counts(folder.out, 2 * ROWS), plan)
+    apps.check_counts(folder.out, 2 * ROWS)
+
+
 def test_a_paused_host_that_wakes_after_its_shards_moved_changes_nothing(begin: Begin, folder: Folder) -> None:
     running = begin(apps.ordered(folder.out, ROWS))
     apps.wait_for_checkpoint(running)
