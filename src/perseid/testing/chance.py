@@ -14,6 +14,7 @@ from perseid.testing.plan import Moment, Plan, at
 
 FIRST_S = 3.0
 GAP_S = (3.0, 9.0)
+"""Longer than storage is ever away: a driver that is crashed meanwhile would find no root to start on."""
 
 Draw = Callable[[Moment, random.Random], Plan]
 
@@ -39,7 +40,7 @@ _ON_A_CLUSTER: dict[str, Draw] = {
     "kill all executors": lambda now, _: now.kill(executor="all"),
 }
 _SMALL_ROOT: dict[str, Draw] = {
-    "storage full": lambda now, chance: now.fail_storage("full", seconds=round(chance.uniform(1, 4), 1)),
+    "storage full": lambda now, chance: now.fail_storage("full", seconds=round(chance.uniform(0.5, 2.5), 1)),
 }
 
 

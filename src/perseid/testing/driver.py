@@ -7,6 +7,7 @@ of its own, by which all its processes are found: JVMs, Python workers, hosts.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from perseid.engine.progress import CheckpointStatus, HostStatus, Progress
-from perseid.errors import ApplicationFailed
+from perseid.errors import ApplicationFailed, SettingsError
 from perseid.testing.network import prepare
 from perseid.testing.processes import kill_session, session_members
 
@@ -37,7 +38,13 @@ class Driver:
     @classmethod
     def of(cls, file: str | Path, *, root: str, log: Path, **options: Any) -> Driver:
         """The application in a Python file; options are those of ``perseid.testing.driven``."""
+        from perseid.testing.driven import Spec
+
         spec = {"file": str(Path(file).resolve()), "root": root, **options}
+        known = [field.name for field in dataclasses.fields(Spec)]
+        strange = [name for name in options if name not in known]
+        if strange:
+            raise SettingsError(f"driver: no such option: {', '.join(strange)}; there are {', '.join(known)}")
         return cls([sys.executable, "-m", "perseid.testing.driven", json.dumps(spec)], root=root, log=log)
 
     def start(self) -> None:

@@ -14,9 +14,21 @@ from pathlib import Path
 import pytest
 
 from perseid.engine.progress import HostStatus, Progress
-from perseid.errors import FaultError, StorageFailed
+from perseid.errors import FaultError, SettingsError, StorageFailed
 from perseid.storage.store import Store
-from perseid.testing import Clock, attack, corrupt, counter, crash_driver, fail_storage, kill, pause, processes, slow
+from perseid.testing import (
+    Clock,
+    Driver,
+    attack,
+    corrupt,
+    counter,
+    crash_driver,
+    fail_storage,
+    kill,
+    pause,
+    processes,
+    slow,
+)
 from perseid.testing import at as at_moment
 from perseid.testing.attack import Attack
 from perseid.testing.faults import NotNow
@@ -140,6 +152,11 @@ def test_a_process_of_somebody_else_is_left_alone():
     finally:
         stranger.kill()
         stranger.wait()
+
+
+def test_an_option_that_no_driver_has_is_named(tmp_path):
+    with pytest.raises(SettingsError, match="no such option: host; there are file, root"):
+        Driver.of("app.py", root=str(tmp_path), log=tmp_path / "log", host=2)
 
 
 # -- storage -------------------------------------------------------------------------------------------------------
