@@ -146,6 +146,7 @@ def test_a_target_that_is_not_there_is_named(app):
 def test_a_process_of_somebody_else_is_left_alone():
     stranger = subprocess.Popen(["sleep", "60"])
     try:
+        eventually(lambda: Path(f"/proc/{stranger.pid}/cmdline").read_bytes())
         with pytest.raises(FaultError, match=r"none of Spark's or Perseid's"):
             processes.send([stranger.pid], signal.SIGKILL)
         assert stranger.poll() is None
