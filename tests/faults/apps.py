@@ -6,6 +6,7 @@ Run as a script, this file is the driver that tests kill: ``python apps.py count
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -512,6 +513,15 @@ def wait_for_epoch(running: Running, epoch: int) -> None:
 def wait_for_checkpoint(running: Running, number: int = 1) -> None:
     """Until so many checkpoints were committed since the start."""
     wait_until(lambda: running.wait(0) or running.progress().checkpoints >= number, f"checkpoint {number}")
+
+
+def kept_input(pid: int) -> Path:
+    """Where a host keeps the input of its shards; it holds the lock of its folder open."""
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if file.readlink().parent.name.startswith("perseid-host-") and file.readlink().name == "owner":
+                return file.readlink().parent / "input"
+    raise AssertionError(f"process {pid} is not a host")
 
 
 def scheme(name: str, seconds: float) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,25 @@ def test_a_killed_host_costs_no_row_and_doubles_none(begin: Begin, folder: Folde
     assert {"host_lost", "recovery_finished"} <= set(folder.kinds())
     modes = [e["mode"] for e in apps.journal_of(folder.root) if e["kind"] == "recovery_started"]
     assert modes[0] == "application" and set(modes[1:]) == {"shards"}  # the start, then only what was lost
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "gap"])
+def test_damaged_input_of_a_killed_host_is_replayed_from_the_source(begin: Begin, folder: Folder, damage: str) -> None:
+    running = begin(apps.counts(folder.out, ROWS), period=600)
+    apps.wait_for_epoch(running, 6)
+    victim = next(host for host in running.progress().hosts if "count/0" in host.shards)
+    kept = apps.kept_input(victim.pid)
+    asleep = pause(running, host="count/0", seconds=600)
+    for entry in kept.glob("*/3"):
+        data = bytearray(entry.read_bytes())
+        data[len(data) // 2] ^= 1
+        entry.write_bytes({"flipped": data, "cut": data[: len(data) // 2], "gap": b""}[damage])
+        if damage == "gap":
+            entry.unlink()
+    kill(running, host="count/0")
+    asleep.heal()
+    end(running)
+    apps.check_counts(folder.out, ROWS)
 
 
 @slow
@@ -120,12 +140,16 @@ def survive(
     app: App, begin: Begin, folder: Folder, *, scheme: str = "parallel", every_host: bool = False,
     shard: str = "", check: Callable[[], Any],
 ) -> Running:  # fmt: skip
-    """Kill the host of a shard (or all hosts) after a checkpoint, then once more before the next."""
+    """Kill the host of a shard (or all hosts) after a checkpoint; then once more, and the input it kept on its machine is gone, too."""
     running = begin(app, scheme)
-    for number in (1, 2):
+    for number, kept in ((1, True), (2, False)):
         apps.wait_for_checkpoint(running, number)
-        if not running.wait(0):
-            kill(running, host="all" if every_host else f"{shard}/0" if shard else 0)
+        if running.wait(0):
+            break
+        hosts = [host for host in running.progress().hosts if any(s.startswith(shard) for s in host.shards)]
+        for host in (hosts if every_host else hosts[:1]) if not kept else ():
+            shutil.rmtree(apps.kept_input(host.pid))
+        kill(running, host="all" if every_host else hosts[0].shards[0])
     end(running)
     check()
     return running

@@ -103,6 +103,7 @@ class RestoreShards:
     version: Version
     shards: tuple[tuple[Route, SavedShard | None, Epoch], ...]  # route, snapshot, epoch it stands at
     retain_from: Epoch  # outputs of replayed epochs from here on are kept
+    upto: Mapping[UnitName, Epoch] = field(default_factory=dict)  # epochs they may apply from input kept on the machine
 
 
 @dataclass(frozen=True, slots=True)

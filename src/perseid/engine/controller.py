@@ -134,11 +134,10 @@ class Controller:
                     self.stopping = True
             case on.UnitFinished() | on.UnitFailed() | on.ReplayFinished():
                 return self._unit_ended(event)
-            case on.ShardsRestored(host, version, phases):
+            case on.ShardsRestored(host, version, phases, reached):
                 self.detector.work_ended(host, self.now_ms)
                 if self.recovering is not None and self.recovering.version == version:
-                    self.recovering.restoring.discard(host)
-                    self.recovering.add_phases(dict(phases))
+                    self.recovering.restored(host, dict(phases), dict(reached), self.now_ms)
             case on.RestoreFailed(host, version, message, corrupt):
                 self.detector.work_ended(host, self.now_ms)
                 return self._restore_failed(version, message, corrupt)
@@ -306,9 +305,7 @@ class Controller:
             catching_up = recovering.to_replay | recovering.replaying
             # A unit below may have to ask the one above for an epoch once more: that one comes first.
             ready = {u for u in recovering.to_replay if not catching_up & self.topology.above(u)}
-            commands += [self._replay(recovering.plan, unit, recovering.failed_replays > 0) for unit in sorted(ready)]
-            recovering.replaying |= ready
-            recovering.to_replay -= ready
+            commands += self._replay(recovering, recovering.plan, ready)
         if recovering.done:
             recovering.step_done("catch_up", self.now_ms)
             for state in self.pipeline.units.values():
@@ -318,23 +315,36 @@ class Controller:
             commands.append(do.RecoveryEnded(recovering.plan, duration, dict(recovering.phases_ms)))
         return commands
 
-    def _replay(self, plan: RecoveryPlan, unit: UnitName, again: bool) -> do.ReplayShards:
-        first, last = plan.replay[unit]
-        return do.ReplayShards(
-            unit,
-            self.pipeline.started(unit, last, replaying=True),
-            first,
-            last,
-            tuple(s for s in plan.shards if self.topology.shards[s] == unit),
-            self.routing,
-            self.pipeline.consumed(unit),
-            {
-                epoch: frozenset(shards)
-                for (u, epoch), shards in self.set_aside.items()
-                if u == unit and first <= epoch <= last
-            },
-            again,
-        )
+    def _replay(self, recovering: Recovering, plan: RecoveryPlan, units: set[UnitName]) -> list[do.Command]:
+        """Feed restored shards what they missed, unless kept input has brought them there already."""
+        commands: list[do.Command] = []
+        for unit in sorted(units):
+            last = plan.replay[unit][1]
+            mine = [s for s in plan.shards if self.topology.shards[s] == unit]
+            stands, behind = recovering.behind(mine, plan.base[unit], last)
+            recovering.to_replay.discard(unit)
+            if not behind:
+                continue
+            recovering.replaying.add(unit)
+            first = Epoch(stands + 1)
+            commands.append(
+                do.ReplayShards(
+                    unit,
+                    self.pipeline.started(unit, last, replaying=True),
+                    first,
+                    last,
+                    behind,
+                    self.routing,
+                    self.pipeline.consumed(unit),
+                    {
+                        epoch: frozenset(shards)
+                        for (u, epoch), shards in self.set_aside.items()
+                        if u == unit and first <= epoch <= last
+                    },
+                    again=recovering.failed_replays > 0,
+                )
+            )
+        return commands
 
     def _plan_recovery(self, recovering: Recovering) -> list[do.Command]:
         affected = {self.topology.shards[s] for s in recovering.lost}
@@ -407,7 +417,8 @@ class Controller:
             mine = sorted(s for s, h in placed.items() if h == host)
             retain = min(self.pipeline.consumed(self.topology.shards[s]) for s in mine)
             shards = tuple((self.routing.routes[s], plan.shards[s], plan.base[self.topology.shards[s]]) for s in mine)
-            commands.append(do.RestoreShards(host, self.routing.version, shards, Epoch(retain + 1)))
+            upto = {unit: last for unit, (_, last) in plan.replay.items()}
+            commands.append(do.RestoreShards(host, self.routing.version, shards, Epoch(retain + 1), upto))
         if not placed:
             commands += self._recover()
         return commands

@@ -87,9 +87,12 @@ class UnitFailed:
 
 @dataclass(frozen=True, slots=True)
 class ShardsRestored:
+    """A host holds shards again; some came further than their snapshot (``reached``), by input that was kept on its machine."""
+
     host: HostId
     version: Version
     phases_ms: Mapping[str, int] = field(default_factory=dict)
+    reached: Mapping[ShardId, Epoch] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,8 @@ class Keeper:
         self._checkpoints.commit(manifest)
         size = sum(s.file.bytes for s in shards)
         self._chronicle.checkpoint_committed(pending.id, min(pending.cuts.values()), size)
+        cuts = {o: epoch for unit, epoch in pending.cuts.items() for o in self._topology.unit(unit).operators}
+        self._broadcast({"kind": "covered", "cuts": cuts})
         self._post(on.CheckpointCommitted(pending.id))
 
     def _trim(self, delete: tuple[CheckpointId, ...], oldest: CompletedCheckpoint) -> None:

@@ -27,7 +27,7 @@ from perseid.spark.admission import Admission
 from perseid.spark.chronicle import Chronicle
 from perseid.spark.compiled import Compiled, compile_graph
 from perseid.spark.frames import Frames
-from perseid.spark.host import OperatorSpec
+from perseid.spark.held import OperatorSpec
 from perseid.spark.hosts import HostLink, Hosts
 from perseid.spark.jobs import task_slots
 from perseid.spark.keeper import Keeper
@@ -248,7 +248,8 @@ class Shell:
             case "applied":
                 self.reports.arrived(message)
             case "restored":
-                self.post(on.ShardsRestored(link.id, message["version"], message["phases"]))
+                reached = {ShardId(name, index): Epoch(epoch) for name, index, epoch in message["reached"]}
+                self.post(on.ShardsRestored(link.id, message["version"], message["phases"], reached))
             case "restore_failed":
                 self.post(on.RestoreFailed(link.id, message["version"], message["message"], message["corrupt"]))
             case "forked":
@@ -359,7 +360,14 @@ class Shell:
             if isinstance(snapshot, ShardSnapshot):
                 file = {"path": snapshot.file.path, "bytes": snapshot.file.bytes, "digest": snapshot.file.digest}
             shards.append(
-                {"operator": route.shard.operator, "index": route.shard.index, "snapshot": file, "epoch": epoch}
+                {
+                    "operator": route.shard.operator,
+                    "index": route.shard.index,
+                    "snapshot": file,
+                    "epoch": epoch,
+                    "upto": command.upto.get(self.topology.shards[route.shard], epoch),
+                    "homes": self.hosts.homes(route.shard, command.host),
+                }
             )
         self.hosts.send(
             command.host,
