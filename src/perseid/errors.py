@@ -13,6 +13,7 @@
     │   └── NotAuthentic      a peer did not prove the application's secret
     ├── OperatorFailed        user code raised; operator, shard, epoch and first rows are in the message
     ├── SourceChanged         a source slice is no longer the bytes it was
+    ├── FaultError            a test's fault names what is not there, or came to nothing
     └── ApplicationFailed     the application stopped; the cause is chained
 
 A message says where, what was expected, what came, and what to do.
@@ -76,6 +77,10 @@ class OperatorFailed(PerseidError):
 
 class SourceChanged(PerseidError):
     """A source slice that was read before is no longer the same bytes."""
+
+
+class FaultError(PerseidError):
+    """A fault that a test wants names something that is not there, cannot be done here, or lies beyond the run."""
 
 
 class ApplicationFailed(PerseidError):

@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -534,11 +534,6 @@ def wait_for_checkpoint(running: Running, number: int = 1) -> None:
     wait_until(lambda: running.wait(0) or running.progress().checkpoints >= number, f"checkpoint {number}")
 
 
-def working_hosts(running: Running) -> list[int]:
-    """Process ids of the hosts that hold shards."""
-    return [host.pid for host in running.progress().hosts if host.shards and host.alive]
-
-
 def kept_input(pid: int) -> Path:
     """Where a host keeps the input of its shards; it holds the lock of its folder open."""
     for file in Path(f"/proc/{pid}/fd").iterdir():
@@ -556,6 +551,16 @@ def scheme(name: str, seconds: float) -> Any:
         "baseline": perseid.baseline,
     }
     return schemes[name](every(seconds=seconds))
+
+
+class Begin(Protocol):
+    """Starts an application on the session and the root of a test, and ends it when the test did not."""
+
+    def __call__(self, app: App, scheme: str = "parallel", period: float = 0.7, **more: Any) -> Running: ...
+
+
+def end(running: Running) -> None:
+    assert running.wait(240), running.progress()
 
 
 def main() -> None:

@@ -110,6 +110,7 @@ class App:
         ``dead_letters``        True: then put its rows aside under the root and go on; False: stop the application
         ``start_timeout``       how long hosts may take to come up; default ``every(seconds=60)``
         ``lease_timeout``       after how long a silent driver's root may be taken over; default ``every(seconds=10)``
+        ``clock``               for tests: gives the time of epochs in milliseconds, such as ``perseid.testing.Clock()``
         """
         from perseid.spark import runtime  # the graph needs no Spark; running it does
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import mmap
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -56,19 +57,9 @@ class InputLog:
             self._broken = True
             path.unlink(missing_ok=True)
             return
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema) as writer:
-            writer.write_table(rows)
-        head = json.dumps(request, separators=(",", ":")).encode()
-        parts = (len(head).to_bytes(_LENGTH_BYTES, "big"), head, memoryview(sink.getvalue()))
-        digest = xxhash.xxh3_128()
-        for part in parts:
-            digest.update(part)
         temporary = path.with_suffix(".new")
         try:
-            with temporary.open("wb", buffering=0) as file:
-                for part in (digest.digest(), *parts):
-                    self._bytes += file.write(part)
+            self._bytes += _write(temporary, request, rows)
             temporary.replace(path)
         except OSError:
             self._broken = True
@@ -109,13 +100,29 @@ def _name(shard: ShardId) -> str:
     return f"{shard.operator}-{shard.index}"
 
 
+def _write(path: Path, request: dict[str, Any], rows: pa.Table) -> int:
+    """Straight into the page cache: beside its state a host has little memory to spare."""
+    head = json.dumps(request, separators=(",", ":")).encode()
+    with pa.OSFile(str(path), "wb") as file:
+        file.write(len(head).to_bytes(_LENGTH_BYTES, "big") + head)
+        with pa.ipc.new_stream(file, rows.schema) as writer:
+            writer.write_table(rows)
+        size = int(file.tell())
+    with path.open("r+b") as whole:
+        with mmap.mmap(whole.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            digest = xxhash.xxh3_128_digest(data)
+        whole.seek(size)
+        whole.write(digest)
+    return size + _DIGEST_BYTES
+
+
 def _read(path: Path) -> tuple[dict[str, Any], pa.Table] | None:
     try:
         data = memoryview(path.read_bytes())
     except OSError:
         return None
-    body = data[_DIGEST_BYTES:]
-    if xxhash.xxh3_128(body).digest() != bytes(data[:_DIGEST_BYTES]):
+    body = data[:-_DIGEST_BYTES]
+    if not body or xxhash.xxh3_128_digest(body) != bytes(data[-_DIGEST_BYTES:]):
         return None
     rows_at = _LENGTH_BYTES + int.from_bytes(body[:_LENGTH_BYTES], "big")
     request: dict[str, Any] = json.loads(bytes(body[_LENGTH_BYTES:rows_at]))

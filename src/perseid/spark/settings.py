@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -27,6 +28,7 @@ class Settings:
     dead_letters: bool = False
     start_timeout: Duration = field(default_factory=lambda: every(seconds=60))
     lease_timeout: Duration = field(default_factory=lambda: every(seconds=10))
+    clock: Callable[[], int] | None = None  # the time of epochs, in ms; None: the machine's
 
     @classmethod
     def of(cls, **given: Any) -> Settings:
@@ -52,6 +54,9 @@ class Settings:
             value = getattr(settings, name)
             if not (isinstance(value, Duration) or (value is None and name == "trigger")):
                 wrong.append(f"{name}: expected a length of time such as every(seconds=1), got {value!r}")
+        clock: object = settings.clock
+        if clock is not None and not callable(clock):
+            wrong.append(f"clock: expected a function that gives milliseconds, got {clock!r}")
         scheme: object = settings.checkpoint
         if not isinstance(scheme, Scheme):
             wrong.append(f"checkpoint: expected a scheme such as perseid.adaptive(every(seconds=10)), got {scheme!r}")

@@ -127,7 +127,7 @@ class Shell:
             self.ledger,
             self.ledger_lock,
             settings,
-            now_ms,
+            settings.clock or now_ms,
             self._timer_due,
             self.post,
             lambda admitted: self.chronicle.admitted(admitted, self._rows(admitted)),
