@@ -266,7 +266,10 @@ class Checkpointing:
             return ()  # the beginning of the streams still counts as one to fall back to
         needed = frozenset().union(*(c.needs for c in self.completed))
         gone, self.retired = self.retired - needed, self.retired & needed
-        return (Trim(tuple(sorted(gone)), self.completed[-1]),)
+        # A corrupt one that was passed over may come back with the next driver, and lie behind newer ones in time but not
+        # in epochs: what is let go is what none of them needs.
+        cuts = {unit: min(c.cuts[unit] for c in self.completed) for unit in done.cuts}
+        return (Trim(tuple(sorted(gone)), replace(self.completed[-1], cuts=cuts)),)
 
     def abort(self, reason: str) -> tuple[Command, ...]:
         """Give up the one on its way; one whose parts are all durable already needs nobody any more and goes on."""

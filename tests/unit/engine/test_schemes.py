@@ -157,6 +157,34 @@ def test_output_is_the_same_when_the_driver_dies_again_and_again(topology: str, 
     assert world.sinks == expected(world)
 
 
+@pytest.mark.parametrize(
+    ("topology", "scheme", "seed"),
+    [
+        (
+            "one unit",
+            "baseline",
+            116,
+        ),  # a corrupt checkpoint comes back with the next driver, and covers more than newer ones
+        ("diamond", "baseline", 117),
+        ("four units", "baseline", 130),
+        ("two units", "adaptive", 101),
+        ("four units", "adaptive", 102),
+    ],
+)
+def test_output_is_the_same_when_all_fail_together(topology: str, scheme: str, seed: int) -> None:
+    world = SizedWorld(TOPOLOGIES[topology], schemes(seed)[scheme], seed=seed, epochs=120, faults=12.0, corrupt=0.08)
+
+    def crash() -> None:
+        world.crash_driver()
+        if world.crashes < 3:
+            world.later(world.random.randint(1000, 5000), crash)
+
+    world.later(world.random.randint(1000, 5000), crash)
+    world.run()
+    assert world.stopped == do.StopApplication(None), world.stopped
+    assert world.sinks == expected(world)
+
+
 # -- adaptive ---------------------------------------------------------------------------------------------------------
 
 
