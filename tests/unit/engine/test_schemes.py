@@ -57,6 +57,11 @@ class SizedWorld(World):
             self.tell(on.SizesReported(host, ask.query, tuple(w.answer(ask) for w in mine)))
 
     def _restore(self, command: do.RestoreShards) -> None:
+        files = list(self.files.values())
+        gone = [s for _, s, _ in command.shards if s is not None and not any(s is file for file in files)]
+        if gone and self.hosts[command.host].alive:  # named by a manifest that was not kept, but is still there
+            self.tell(on.RestoreFailed(command.host, command.version, "missing", True))
+            return
         super()._restore(command)
         self.watches = {
             key: w for key, w in self.watches.items() if key[1] not in {r.shard for r, _, _ in command.shards}
@@ -167,6 +172,11 @@ def test_output_is_the_same_when_the_driver_dies_again_and_again(topology: str, 
         ),  # a corrupt checkpoint comes back with the next driver, and covers more than newer ones
         ("diamond", "baseline", 117),
         ("four units", "baseline", 130),
+        (
+            "diamond",
+            "baseline",
+            229,
+        ),  # one corrupt snapshot is part of a dozen lines: each unit needs others to fall back to
         ("two units", "adaptive", 101),
         ("four units", "adaptive", 102),
     ],
@@ -247,7 +257,7 @@ def test_under_baseline_old_checkpoints_go_also_when_drivers_die() -> None:
     world.run()
     assert world.crashes == 6 and len(began(world)) > 150
     committed = {checkpoint for checkpoint, _ in world.files if checkpoint in world.manifests}
-    assert len(world.manifests) < 30 and committed == set(world.manifests)
+    assert len(world.manifests) < 40 and committed == set(world.manifests)
     assert world.sinks == expected(world)
 
 
