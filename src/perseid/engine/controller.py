@@ -139,9 +139,9 @@ class Controller:
                 if self.recovering is not None and self.recovering.version == version:
                     self.recovering.restoring.discard(host)
                     self.recovering.add_phases(dict(phases))
-            case on.RestoreFailed(host, version, message, corrupt):
+            case on.RestoreFailed(host):
                 self.detector.work_ended(host, self.now_ms)
-                return self._restore_failed(version, message, corrupt)
+                return self._restore_failed(event)
             case on.SnapshotsForked():
                 self.detector.work_ended(event.host, self.now_ms)
                 return self.checkpoints.forked(event)
@@ -150,6 +150,8 @@ class Controller:
             case on.InflightSaved():
                 return self.checkpoints.inflight_saved(event)
             case on.CheckpointFailed(checkpoint, message, host):
+                if host is not None:
+                    self.detector.work_ended(host, self.now_ms)
                 if self.checkpoints.pending is None or self.checkpoints.pending.id != checkpoint:
                     return ()
                 self.checkpoints.committing = False
@@ -238,15 +240,19 @@ class Controller:
                 self.error = event.message
         return tuple(commands)
 
-    def _restore_failed(self, version: int, message: str, corrupt: bool) -> tuple[do.Command, ...]:
+    def _restore_failed(self, event: on.RestoreFailed) -> tuple[do.Command, ...]:
         recovering = self.recovering
-        if recovering is None or recovering.plan is None or recovering.version != version:
+        if recovering is None or recovering.plan is None or recovering.version != event.version:
             return ()
-        if corrupt and recovering.plan.checkpoint is not None:
+        if event.corrupt and recovering.plan.checkpoint is not None:
             self.checkpoints.discard(recovering.plan.checkpoint)
-        elif not corrupt:
-            self.error = message
-        recovering.restart(set(), message, self.now_ms)
+        elif event.storage and recovering.failed_restores < self.settings.storage_retries:
+            recovering.failed_restores += 1  # out of reach is not lost: it is waited for
+            pause_ms = min(RETRY_PAUSE_MS * 2 ** (recovering.failed_restores - 1), RETRY_PAUSE_LIMIT_MS)
+            recovering.not_before_ms = self.now_ms + pause_ms
+        elif not event.corrupt:
+            self.error = event.message
+        recovering.restart(set(), event.message, self.now_ms)
         return ()
 
     def _checkpoint_committed(self, event: on.CheckpointCommitted) -> tuple[do.Command, ...]:
@@ -348,7 +354,8 @@ class Controller:
                 commands.append(do.CancelUnit(unit, state.attempt))
         if any(not self.pipeline.units[u].idle for u in affected) or not self._enough_hosts(recovering):
             return commands
-        pausing = [s.not_before_ms for u, s in self.pipeline.units.items() if u in affected]
+        pausing = [recovering.not_before_ms]
+        pausing += [s.not_before_ms for u, s in self.pipeline.units.items() if u in affected]
         if self.phase != "starting":  # hosts that die together are noticed one after the other: one burst, one recovery
             pausing.append(recovering.step_ms + self.settings.heartbeat_ms // 2)
         if self.now_ms < max(pausing, default=0):

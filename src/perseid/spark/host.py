@@ -196,9 +196,10 @@ class Host:
                 gc.collect()
                 gc.freeze()
         except PerseidError as error:
-            self._tell("restore_failed", version=version, message=str(error), corrupt=isinstance(error, CorruptData))
+            corrupt, storage = isinstance(error, CorruptData), isinstance(error, StorageFailed)
+            self._tell("restore_failed", version=version, message=str(error), corrupt=corrupt, storage=storage)
         except Exception:
-            self._tell("restore_failed", version=version, message=traceback.format_exc(limit=8), corrupt=False)
+            self._tell("restore_failed", version=version, message=traceback.format_exc(limit=8), corrupt=False, storage=False)
         else:
             self._tell("restored", version=version, phases=phases, copies=copies)
 
