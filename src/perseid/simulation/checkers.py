@@ -28,8 +28,8 @@ from perseid.vocabulary import Epoch, HostId, ShardId, StreamName, UnitName, Ver
 class Witness:
     """Sees everything, believes nothing."""
 
-    def __init__(self, topology: Topology, root: Root) -> None:
-        self.topology, self.root = topology, root
+    def __init__(self, topology: Topology, root: Root, keep: int) -> None:
+        self.topology, self.root, self._keep = topology, root, keep
         self._sources = {u.name: u.sources for u in topology.units}
         self._unit_of = {ShardId(o, i): u.name for u in topology.units for o, n in u.operators.items() for i in range(n)}
         self._admitted: dict[int, Admitted] = {}
@@ -86,7 +86,7 @@ class Witness:
     def commanded(self, generation: int, command: do.Command) -> None:
         """The controller wants this."""
         match command:
-            case do.RestoreShards(_, version, shards):
+            case do.RestoreShards(_, version, shards) if generation == self.root.generation:
                 for route, snapshot, epoch in shards:
                     self._restore_wanted(generation, version, route.shard, snapshot, epoch)
             case do.DropHost(host):
@@ -144,7 +144,8 @@ class Witness:
 
     def trimmed(self, epoch: Epoch, streams: Mapping[StreamName, Epoch]) -> None:
         """The ledger (and with it the sources) and durable streams are gone up to here; so are deleted checkpoints."""
-        whole = [m for m in self.root.manifests.values() if all(self._good(s) for s in m.shards.values())]
+        newest = sorted(self.root.manifests.values(), key=lambda m: -m.id)
+        whole = [m for m in newest if all(self._good(s) for s in m.shards.values())][: self._keep]
         if epoch and not whole:
             broken("trimming", f"everything up to epoch {epoch} is gone, and no whole checkpoint is left")
         for manifest in whole:

@@ -65,6 +65,11 @@ class SimulatedDriver:
     def asleep(self) -> bool:
         return self.clock.now_ms < self.asleep_ms
 
+    @property
+    def fenced(self) -> bool:
+        """Has another driver taken the root over? It finds out when it wants to write there."""
+        return self.generation != self.root.generation
+
     def tell(self, event: on.Event, ms: int) -> None:
         """The controller will hear of this."""
         self.clock.after(ms, self.handle, event)
@@ -101,6 +106,8 @@ class SimulatedDriver:
                 if host.alive and not host.dropped and host.machine.well(now):
                     self._carry_out(self.controller.handle(on.HeartbeatArrived(id), now))
             self.handle(on.Ticked())
+            if self.fenced and self.world.random.random() < 0.2:  # as when the lease is renewed
+                self.handle(on.FatalError("another driver has taken over"))
         self.clock.after(self.world.pulse_ms(self), self._pulse)
 
     def _do(self, command: do.Command) -> None:
@@ -123,6 +130,8 @@ class SimulatedDriver:
                 self.send(self.hosts[host], self._restore, self.hosts[host], command)
             case do.TakeSnapshots(host):
                 self.send(self.hosts[host], self._snapshot, self.hosts[host], command)
+            case do.ReleaseStream(stream, epoch):
+                self.keeper.release(stream, epoch)
             case do.ResetStreams(inflight, finished):
                 self.streams.reset(inflight)
                 self.finished.update(finished)
@@ -228,7 +237,8 @@ class SimulatedDriver:
                 )
                 self.world.witness.loaded(route.shard, epoch, state)
         except (CorruptData, StorageFailed) as error:
-            self.word(host, on.RestoreFailed(host.id, command.version, str(error), isinstance(error, CorruptData)))
+            corrupt, storage = isinstance(error, CorruptData), isinstance(error, StorageFailed)
+            self.word(host, on.RestoreFailed(host.id, command.version, str(error), corrupt, storage))
         else:
             self.word(host, on.ShardsRestored(host.id, command.version))
 

@@ -30,6 +30,15 @@ class Keeper:
         if not self._busy:
             self._next()
 
+    def release(self, stream: StreamName, epoch: Epoch) -> None:
+        """At once: what is done later could take from what a recovery has put back meanwhile."""
+        driver, root = self._driver, self._driver.root
+        newest = max(root.manifests, default=None)
+        manifest = root.manifests[newest] if newest is not None else None
+        if not driver.fenced:
+            self._world.witness.released(stream, epoch, driver.finished, manifest)
+        driver.streams.release(stream, epoch)
+
     def finish(self) -> None:
         """Do what is left."""
         queue, self._queue = self._queue, []
@@ -37,9 +46,6 @@ class Keeper:
             self._carry_out(command)
 
     def _next(self) -> None:
-        """What only forgets is done at once; what writes takes its time."""
-        while self._queue and isinstance(self._queue[0], do.ReleaseStream):
-            self._carry_out(self._queue.pop(0))
         self._busy = bool(self._queue)
         if self._busy:
             now = self._driver.clock.now_ms
@@ -80,11 +86,6 @@ class Keeper:
             case do.AbortCheckpoint(checkpoint):
                 root.reach(now)
                 root.delete(driver.generation, checkpoint)
-            case do.ReleaseStream(stream, epoch):
-                newest = max(root.manifests, default=None)
-                manifest = root.manifests[newest] if newest is not None else None
-                self._world.witness.released(stream, epoch, driver.finished, manifest)
-                driver.streams.release(stream, epoch)
             case do.Trim(delete, oldest):
                 root.reach(now)
                 self._trim(delete, oldest)

@@ -63,7 +63,7 @@ class World:
         self.machines = [Machine(i) for i in range(scenario.site.machines)]
         self.processes: list[list[Host]] = [[] for _ in self.machines]
         self.waiting: list[SimulatedDriver] = []  # for a machine to start a host on
-        self.witness = Witness(self.topology, self.root)
+        self.witness = Witness(self.topology, self.root, scenario.settings.keep)
         self.log: deque[tuple[int, int, object]] = deque(maxlen=STORY_ENTRIES)
         self.tally = Tally()
         self.slow_until_ms = 0
