@@ -96,6 +96,8 @@ class Checkpointing:
 
     def saves_due(self, pipeline: Pipeline) -> tuple[Command, ...]:
         """In-flight epochs that are there by now; a cut may lie at an epoch that is still being worked on."""
+        if not self.unsaved:
+            return ()
         producers = {s.name: s.producer for s in self.topology.streams}
         due = [c for c in self.unsaved if pipeline.units[producers[c.stream]].finished >= c.epoch]
         self.unsaved = [c for c in self.unsaved if c not in due]
@@ -107,9 +109,9 @@ class Checkpointing:
 
     def snapshots_due(self, pipeline: Pipeline, routing: RoutingTable) -> tuple[Command, ...]:
         """Units that stand at their cut take their snapshots now."""
-        commands: list[Command] = []
         if self.pending is None:
             return ()
+        commands: list[Command] = []
         for unit, aligner in self.aligners.items():
             state = pipeline.units[unit]
             if not state.idle or unit in self.forking or not aligner.due(state.finished):

@@ -109,12 +109,13 @@ class Controller:
         self.now_ms = max(self.now_ms, now_ms)
         if self.phase in ("stopped", "failed"):
             return ()
+        if isinstance(event, on.HeartbeatArrived):
+            self.detector.heartbeat_arrived(event.host, self.now_ms)
+            return ()  # nothing follows from it; there are more of them than of all else together
         return (*self._take_in(event), *self._advance())
 
     def _take_in(self, event: on.Event) -> tuple[do.Command, ...]:
         match event:
-            case on.HeartbeatArrived(host):
-                self.detector.heartbeat_arrived(host, self.now_ms)
             case on.Ticked():
                 return self._bury(self.detector.tick(self.now_ms))
             case on.HostRegistered(host):

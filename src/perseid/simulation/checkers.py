@@ -69,7 +69,7 @@ class Witness:
         expected = self.oracle.output(unit, epoch)
         if rows != expected:
             broken("sinks", f"unit {unit}, epoch {epoch}: the sink was given other rows than a run without faults gives")
-        self.rows_checked += rows.count
+        self.rows_checked += rows.size
 
     def ended(self, epochs: int) -> None:
         """The application says that it is done."""

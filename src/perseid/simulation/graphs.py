@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Literal, get_args
+from typing import Literal
 
 from perseid.graph.topology import StreamShape, Topology, UnitShape
 from perseid.vocabulary import OperatorName, Preservation, SourceName, StreamName, UnitName
@@ -22,8 +22,7 @@ _EDGES: dict[Shape, tuple[Edges, ...]] = {
 
 def drawn(draw: random.Random, shards: int, shape: Shape | None = None) -> Topology:
     """A graph with about so many shards in all."""
-    shape = shape or draw.choice(get_args(Shape))
-    edges = draw.choice(_EDGES[shape])
+    edges = draw.choice(_EDGES[draw.choice(list(_EDGES)) if shape is None else shape])
     units = max((max(edge) for edge in edges), default=0) + 1
     kinds: tuple[Preservation, ...] = draw.choice(
         [("transient",), ("retained",), ("durable",), ("transient", "retained", "durable")]

@@ -14,7 +14,7 @@ from perseid.engine.controller import EngineSettings
 from perseid.errors import SettingsError
 from perseid.graph.topology import Topology
 from perseid.simulation import graphs
-from perseid.simulation.faults import CutOff, Driver, Fault, FaultPlan, Kill, Pause, Planned, Slow, Storage
+from perseid.simulation.faults import CutOff, Driver, Fault, FaultPlan, Kill, Pause, Planned, Slow, Storage, Trouble
 from perseid.simulation.site import Site, Target
 
 SCHEMES: dict[str, Callable[[float], Scheme]] = {"source": source, "parallel": parallel}
@@ -137,7 +137,8 @@ def drawn_fault(draw: random.Random, site: Site, keep: int) -> Fault:
         case "cut off":
             return CutOff(target, long_ms)
         case "storage":
-            trouble = draw.choice(["failing", "torn", "slow", *(["corrupt"] if keep > 1 else [])])
+            troubles: list[Trouble] = ["failing", "torn", "slow", "corrupt"]
+            trouble = draw.choice(troubles if keep > 1 else troubles[:3])
             return Storage(trouble, 0 if trouble == "corrupt" else long_ms)
         case _:
             return Driver(long_ms, draw.choice([0, 0, 500, 3_000, 12_000]))

@@ -64,7 +64,7 @@ class Streams:
                 block.routing = refreshed
             if block.machine.wiped_ms > block.made_ms:
                 again = self._rebuild(self._producers[stream], epoch, block.routing)
-                block.rows = Rows(again.content, block.rows.count)
+                block.rows = Rows(again.content, block.rows.size)
                 self.recomputed += 1
             return block.rows
         path = self._saved.get(key)
@@ -75,7 +75,7 @@ class Streams:
     def release(self, stream: StreamName, epoch: Epoch) -> None:
         for kept in (self._blocks, self._saved):
             for key in [k for k in kept if k[0] == stream and k[1] <= epoch]:
-                del kept[key]  # type: ignore[attr-defined]
+                del kept[key]
 
     def reset(self, inflight: Mapping[tuple[StreamName, Epoch], str]) -> None:
         self._blocks.clear()

@@ -15,7 +15,7 @@ class Rows(NamedTuple):
     """The rows of one stream in one epoch: their content, and how many."""
 
     content: int
-    count: int
+    size: int
 
 
 NO_ROWS = Rows(0, 0)
@@ -31,12 +31,12 @@ def together(parts: list[Rows]) -> Rows:
     """Several streams as one input."""
     if len(parts) == 1:
         return parts[0]
-    return Rows(hash(tuple(p.content for p in parts)), sum(p.count for p in parts))
+    return Rows(hash(tuple(p.content for p in parts)), sum(p.size for p in parts))
 
 
 def share(rows: Rows, shard: int, shards: int) -> int:
     """How many of the rows fall to one shard."""
-    return rows.count // shards + (shard < rows.count % shards)
+    return rows.size // shards + (shard < rows.size % shards)
 
 
 def applied(state: int, epoch: int, rows: Rows, shard: int, count: int) -> int:
@@ -46,4 +46,4 @@ def applied(state: int, epoch: int, rows: Rows, shard: int, count: int) -> int:
 
 def answers(states: list[int], rows: Rows) -> Rows:
     """What an operator's shards say to an epoch, in the order of the shards."""
-    return Rows(hash(tuple(states)), rows.count)
+    return Rows(hash(tuple(states)), rows.size)

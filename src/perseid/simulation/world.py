@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
-from perseid.engine import commands as do
-from perseid.engine import events as on
 from perseid.engine.controller import Controller
 from perseid.engine.shard import ShardLog
-from perseid.errors import PropertyBroken, StorageFailed
+from perseid.errors import StorageFailed
 from perseid.recovery.plan import RecoveryPlan
 from perseid.simulation.checkers import Witness, broken
 from perseid.simulation.clock import Clock
@@ -22,7 +20,7 @@ from perseid.simulation.faults import Planned, lasts_ms
 from perseid.simulation.havoc import wreak
 from perseid.simulation.host import Host
 from perseid.simulation.root import Manifest, Root
-from perseid.simulation.scenario import Scenario
+from perseid.simulation.scenario import Scenario, Times
 from perseid.simulation.site import Machine
 from perseid.vocabulary import Epoch, ShardId, SourceName, UnitName
 
@@ -66,6 +64,7 @@ class World:
         self.witness = Witness(self.topology, self.root, scenario.settings.keep)
         self.log: deque[tuple[int, int, object]] = deque(maxlen=STORY_ENTRIES)
         self.tally = Tally()
+        self._times: dict[str, tuple[int, int]] = {f.name: getattr(scenario.times, f.name) for f in fields(Times)}
         self.slow_until_ms = 0
         self.calm_ms = 0  # from then on nothing goes wrong any more
         self.pulse = scenario.settings.heartbeat_ms
@@ -111,7 +110,7 @@ class World:
 
     def some(self, what: str) -> int:
         """How long it takes this time."""
-        low, high = getattr(self.scenario.times, what)
+        low, high = self._times[what]
         return low + int(self.random.random() * (high - low + 1))
 
     def mishap(self, factor: float = 1.0) -> bool:
@@ -201,12 +200,10 @@ class World:
     ) -> None:
         total = len(self.topology.unit(unit).shards)
         for number in range(first, last + 1):
-            rows = self.witness.oracle.output(unit, Epoch(number)).count
+            rows = self.witness.oracle.output(unit, Epoch(number)).size
             self.tally.replayed_rows += rows * len(shards) // max(total, 1)
 
     def checkpoint_committed(self, duration_ms: int, manifest: Manifest) -> None:
         self.tally.checkpoints += 1
         self.tally.checkpoint_ms += duration_ms
 
-
-__all__ = ["Engine", "PropertyBroken", "Tally", "World", "do", "on"]
