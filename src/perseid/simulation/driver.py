@@ -103,7 +103,7 @@ class SimulatedDriver:
         now = self.clock.now_ms
         if now >= self.asleep_ms:
             for id, host in self.hosts.items():
-                if host.alive and not host.dropped and host.machine.well(now):
+                if host.alive and host.machine.well(now):  # also one that was given up and does not know it yet
                     self._carry_out(self.controller.handle(on.HeartbeatArrived(id), now))
             self.handle(on.Ticked())
             if self.fenced and self.world.random.random() < 0.2:  # as when the lease is renewed
@@ -316,6 +316,8 @@ class SimulatedDriver:
 
     def admitted(self, epoch: Epoch) -> Admitted:
         admitted = self.root.admitted(epoch)
+        if admitted is None:
+            self.root.check(self.generation)  # another driver may have trimmed it since
         assert admitted is not None, f"epoch {epoch} is not in the ledger"
         return admitted
 

@@ -42,8 +42,8 @@ def _record(what: object) -> tuple[str, dict[str, Any]] | None:
         case do.RestoreShards(host, _, shards):
             return "shards_assigned", {"host": host, "shards": [str(route.shard) for route, _, _ in shards]}
         case do.RecoveryBegan(reason, plan):
-            shards = [str(s) for s in plan.shards]
-            return "recovery_started", {"reason": reason, "mode": plan.mode, "shards": shards, "checkpoint": plan.checkpoint}
+            names = [str(s) for s in plan.shards]
+            return "recovery_started", {"reason": reason, "mode": plan.mode, "shards": names, "checkpoint": plan.checkpoint}
         case do.RecoveryEnded(plan, ms, phases):
             replayed = sum(last - first + 1 for first, last in plan.replay.values())
             return "recovery_finished", {"ms": ms, "phases": dict(phases), "replayed_epochs": replayed}
