@@ -21,7 +21,9 @@ def test_seed() -> int:
         return int(given)
     try:
         here = Path(__file__).parent
-        told = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, timeout=10, check=True)
+        told = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, timeout=10, check=True
+        )
         return int(told.stdout.strip()[:8], 16)
     except (OSError, subprocess.SubprocessError, ValueError):
         return WITHOUT_GIT

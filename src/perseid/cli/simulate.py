@@ -111,7 +111,9 @@ def _run(seeds: list[int], options: Options) -> Summary:
         for outcome in simulate_seeds(seeds, options):
             summary.add(outcome)
             survived = f"worlds · {count(sum(summary.faults.values()))} faults"
-            progress.update(task, advance=1, description=survived + (f" · {len(summary.broken)} broken" * bool(summary.broken)))
+            progress.update(
+                task, advance=1, description=survived + (f" · {len(summary.broken)} broken" * bool(summary.broken))
+            )
     return summary
 
 
@@ -120,12 +122,18 @@ def _show(summary: Summary, options: Options) -> None:
     table = Table(box=None, show_header=False, padding=(0, 2))
     table.add_column(style="bold")
     table.add_column()
-    table.add_row("runs", f"{count(summary.runs)} in {duration(summary.seconds * 1000)}, {duration(summary.virtual_ms)} of virtual time")
+    table.add_row(
+        "runs",
+        f"{count(summary.runs)} in {duration(summary.seconds * 1000)}, {duration(summary.virtual_ms)} of virtual time",
+    )
     for name, number in sorted(summary.faults.items(), key=lambda item: -item[1]):
-        table.add_row("survived" if not summary.broken else "faults", f"{count(number)} × {name}")
+        table.add_row("survived" if not summary.broken else "faults", f"{count(number)} of {name}")
     table.add_row("rows checked", count(summary.rows))
     table.add_row("shards restored", count(summary.restores))
-    shown = ", ".join(f"{name} {duration(summary.recovery_ms(q))}" for name, q in (("median", 0.5), ("95 %", 0.95), ("99 %", 0.99), ("worst", 1.0)))
+    shown = ", ".join(
+        f"{name} {duration(summary.recovery_ms(q))}"
+        for name, q in (("median", 0.5), ("95 %", 0.95), ("99 %", 0.99), ("worst", 1.0))
+    )
     table.add_row("recoveries", f"{count(len(summary.recoveries_ms))}: {shown}")
     table.add_row("", Text(_distribution(summary.recoveries_ms), "cyan"))
     table.add_row("rows replayed", count(summary.replayed_rows))
@@ -134,7 +142,9 @@ def _show(summary: Summary, options: Options) -> None:
     for outcome in summary.broken[:3]:
         _tell(console, outcome, options)
     if summary.broken:
-        console.print(Text(f"{counted(len(summary.broken), 'run')} of {count(summary.runs)} broke a property", "bold red"))
+        console.print(
+            Text(f"{counted(len(summary.broken), 'run')} of {count(summary.runs)} broke a property", "bold red")
+        )
     else:
         console.print(Text("no row lost, none doubled; every property held in every run", "bold green"))
 

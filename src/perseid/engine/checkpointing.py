@@ -15,7 +15,7 @@ from perseid.engine.commands import AbortCheckpoint, Command, CommitCheckpoint, 
 from perseid.engine.events import CheckpointCommitted, InflightSaved, SnapshotsForked, SnapshotWritten
 from perseid.engine.pipeline import Pipeline
 from perseid.graph.topology import Topology
-from perseid.scaling.routing import RoutingTable
+from perseid.scaling.routing import Route, RoutingTable
 from perseid.vocabulary import CheckpointId, Epoch, HostId, UnitName
 
 
@@ -116,19 +116,15 @@ class Checkpointing:
             state = pipeline.units[unit]
             if not state.idle or unit in self.forking or not aligner.due(state.finished):
                 continue
-            routes = [routing.routes[shard] for shard in self.topology.unit(unit).shards]
-            hosts = sorted({r.host for r in routes if r.host is not None})
+            hosts: dict[HostId, list[Route]] = {}
+            for shard in self.topology.unit(unit).shards:
+                route = routing.routes[shard]
+                if route.host is not None:
+                    hosts.setdefault(route.host, []).append(route)
             self.forking[unit] = set(hosts)
             commands += [
-                TakeSnapshots(
-                    host,
-                    self.pending.id,
-                    unit,
-                    state.finished,
-                    tuple(r for r in routes if r.host == host),
-                    self.scheme.synchronous,
-                )
-                for host in hosts
+                TakeSnapshots(host, self.pending.id, unit, state.finished, tuple(hosts[host]), self.scheme.synchronous)
+                for host in sorted(hosts)
             ]
             if not hosts:
                 commands += self._unit_taken(unit)

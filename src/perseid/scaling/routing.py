@@ -9,6 +9,7 @@ Invariant: the shards of an operator cover the slots 0 … SLOTS-1 without gap o
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -108,11 +109,12 @@ def place(
     shards: Iterable[ShardId], load: Mapping[HostId, int], spares: Iterable[HostId] = ()
 ) -> dict[ShardId, HostId]:
     """Spread shards over hosts: first over spares, then wherever the fewest shards are. Deterministic."""
-    counts = {**dict.fromkeys(spares, 0), **load}
     fresh = set(spares)
+    emptiest = [(n, h not in fresh, h) for h, n in {**dict.fromkeys(fresh, 0), **load}.items()]
+    heapq.heapify(emptiest)
     placed: dict[ShardId, HostId] = {}
     for shard in sorted(shards):
-        host = min(counts, key=lambda h: (counts[h], h not in fresh, h))
+        count, old, host = emptiest[0]
         placed[shard] = host
-        counts[host] += 1
+        heapq.heapreplace(emptiest, (count + 1, old, host))
     return placed

@@ -26,6 +26,7 @@ class Admission:
         self._wanted: Epoch | None = None
         self._failing_since: int | None = None
         self._scheduled = False
+        self._due_ms = 0  # when the next epoch's rows are there
 
     def commit(self, unit: UnitName, epoch: Epoch) -> None:
         self._commits.append(Committed(epoch, unit))
@@ -33,7 +34,12 @@ class Admission:
 
     def admit(self, epoch: Epoch) -> None:
         self._wanted = epoch
-        self._soon()
+        wait_ms = self._world.next_slice_ms(epoch)
+        if wait_ms:
+            self._due_ms = self._driver.clock.now_ms + wait_ms
+            self._driver.clock.after(wait_ms, self._soon)
+        else:
+            self._soon()
 
     def finish(self) -> None:
         """Write what is left."""
@@ -45,7 +51,7 @@ class Admission:
             self._scheduled = True
             root, now = self._driver.root, self._driver.clock.now_ms
             delay = self._world.some("storage") * root.pace(now) if ms is None else ms
-            self._driver.clock.after(max(delay, self._world.next_slice_ms(self._wanted)), self._scheduled_step)
+            self._driver.clock.after(int(delay), self._scheduled_step)
 
     def _scheduled_step(self) -> None:
         driver = self._driver
@@ -59,7 +65,8 @@ class Admission:
     def _step(self) -> None:
         driver, root = self._driver, self._driver.root
         records, admitted = list(self._commits), None
-        if self._wanted is not None and self._wanted <= self._world.scenario.epochs:
+        due = self._wanted is not None and driver.clock.now_ms >= self._due_ms
+        if self._wanted is not None and due and self._world.has_more(self._wanted):
             admitted = Admitted(self._wanted, driver.clock.now_ms, self._slices())
             records.append(admitted)
         try:
@@ -77,7 +84,7 @@ class Admission:
         self._failing_since = None
         self._world.witness.appended(records)
         self._commits.clear()
-        if self._wanted is not None:
+        if due:
             self._wanted = None
             driver.tell(on.EpochAdmitted(admitted.epoch) if admitted else on.NothingToAdmit(finished=True), 0)
 

@@ -31,7 +31,9 @@ class Witness:
     def __init__(self, topology: Topology, root: Root, keep: int) -> None:
         self.topology, self.root, self._keep = topology, root, keep
         self._sources = {u.name: u.sources for u in topology.units}
-        self._unit_of = {ShardId(o, i): u.name for u in topology.units for o, n in u.operators.items() for i in range(n)}
+        self._unit_of = {
+            ShardId(o, i): u.name for u in topology.units for o, n in u.operators.items() for i in range(n)
+        }
         self._admitted: dict[int, Admitted] = {}
         self._committed: dict[UnitName, int] = dict.fromkeys(self._sources, 0)
         self._restored: dict[tuple[int, Version], int | None] = {}  # checkpoint by generation and version
@@ -68,7 +70,9 @@ class Witness:
     def sink_written(self, unit: UnitName, epoch: Epoch, rows: Rows) -> None:
         expected = self.oracle.output(unit, epoch)
         if rows != expected:
-            broken("sinks", f"unit {unit}, epoch {epoch}: the sink was given other rows than a run without faults gives")
+            broken(
+                "sinks", f"unit {unit}, epoch {epoch}: the sink was given other rows than a run without faults gives"
+            )
         self.rows_checked += rows.size
 
     def ended(self, epochs: int) -> None:
@@ -128,7 +132,9 @@ class Witness:
             if snapshot is None or snapshot.path not in self.root.files:
                 broken("restores", f"{name} is committed without a durable snapshot of shard {shard}")
             elif snapshot.epoch != manifest.cuts[unit]:
-                broken("restores", f"{name}: shard {shard} is at epoch {snapshot.epoch}, its unit at {manifest.cuts[unit]}")
+                broken(
+                    "restores", f"{name}: shard {shard} is at epoch {snapshot.epoch}, its unit at {manifest.cuts[unit]}"
+                )
             elif snapshot.digest != self.oracle.state(shard, snapshot.epoch):
                 broken("restores", f"{name}: shard {shard} was saved with another state than it must have")
         for stream in self.topology.streams:
@@ -138,7 +144,9 @@ class Witness:
             for number in range(below + 1, above + 1):
                 path = manifest.inflight.get((stream.name, Epoch(number)))
                 if path is None or self.root.saved.get(path) != self.oracle.output(stream.producer, Epoch(number)):
-                    broken("restores", f"{name}: epoch {number} of stream {stream.name} lies between its cuts and is lost")
+                    broken(
+                        "restores", f"{name}: epoch {number} of stream {stream.name} lies between its cuts and is lost"
+                    )
 
     # -- trimming -------------------------------------------------------------------------------------------------
 
@@ -150,11 +158,16 @@ class Witness:
             broken("trimming", f"everything up to epoch {epoch} is gone, and no whole checkpoint is left")
         for manifest in whole:
             if min(manifest.cuts.values()) < epoch:
-                broken("trimming", f"checkpoint {manifest.id} stands at {dict(manifest.cuts)}, sources begin at {epoch + 1}")
+                broken(
+                    "trimming",
+                    f"checkpoint {manifest.id} stands at {dict(manifest.cuts)}, sources begin at {epoch + 1}",
+                )
             for stream in self.topology.streams:
                 if streams.get(stream.name, 0) > manifest.cuts[stream.consumer]:
                     upto = streams[stream.name]
-                    broken("trimming", f"checkpoint {manifest.id} needs stream {stream.name}, which begins at {upto + 1}")
+                    broken(
+                        "trimming", f"checkpoint {manifest.id} needs stream {stream.name}, which begins at {upto + 1}"
+                    )
 
     def _good(self, snapshot: Snapshot) -> bool:
         file = self.root.files.get(snapshot.path)
@@ -171,15 +184,16 @@ class Witness:
             if stream.preservation == "retained":
                 needed = newest.cuts[stream.consumer] if newest is not None else Epoch(0)
             if epoch > needed:
-                broken("trimming", f"stream {name} was let go up to epoch {epoch}; {stream.consumer} needs {needed + 1}")
+                broken(
+                    "trimming", f"stream {name} was let go up to epoch {epoch}; {stream.consumer} needs {needed + 1}"
+                )
 
     def forget(self, epoch: Epoch) -> None:
         """Long runs: nobody asks for what lies before this epoch any more."""
-        self.oracle.output(self.topology.units[0].name, epoch)
         self.oracle.forget(epoch)
         for old in [e for e in self._admitted if e < epoch]:
             del self._admitted[old]
-        for key in [k for k in self.root.sinks if k[1] < epoch - 1]:
+        for key in [k for k in self.root.sinks if k[1] < epoch - 20]:
             del self.root.sinks[key]
 
 

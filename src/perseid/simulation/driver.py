@@ -1,7 +1,7 @@
 """A simulated driver: carries out the controller's commands in virtual time and tells it what came of them (``spark.shell``).
 
-One driver is one generation on the root. It may die with everything it started, or sleep and wake when another has taken over; then the root
-refuses whatever it still wants to write.
+One driver is one generation on the root. It may die with everything it started, or sleep and wake when another has taken over;
+then the root refuses whatever it still wants to write.
 
 Invariant: messages to and from one host keep their order, as on one connection.
 """
@@ -44,15 +44,23 @@ class SimulatedDriver:
         self.controller = world.machines_of_engine.controller(
             world.topology, world.scenario.settings, world.root.past(), self.clock.now_ms
         )
-        self.inputs = {u.name: [s.name for s in self.topology.streams if s.consumer == u.name] for u in self.topology.units}
-        self.outputs = {u.name: [s.name for s in self.topology.streams if s.producer == u.name] for u in self.topology.units}
+        self.inputs = {
+            u.name: [s.name for s in self.topology.streams if s.consumer == u.name] for u in self.topology.units
+        }
+        self.outputs = {
+            u.name: [s.name for s in self.topology.streams if s.producer == u.name] for u in self.topology.units
+        }
         self._durable = {s.name for s in self.topology.streams if s.durable}
         self._sources = {u.name: u.sources for u in self.topology.units}
         self._retaining = frozenset().union(*(u.retaining for u in self.topology.units))
         self.hosts: dict[HostId, Host] = {}
+        self.living: dict[HostId, Host] = {}  # whose heart beats
+        self.silent = 0  # hosts that should beat and do not
         self.jobs: dict[Attempt, Job] = {}
         self.finished: dict[UnitName, Epoch] = {u.name: Epoch(0) for u in self.topology.units}
-        self.streams = Streams(self.topology, self.root, lambda unit, epoch, routing: rebuilt(self, unit, epoch, routing))
+        self.streams = Streams(
+            self.topology, self.root, lambda unit, epoch, routing: rebuilt(self, unit, epoch, routing)
+        )
         self.keeper, self.admission = Keeper(self), Admission(self)
         self._next_host = 1
         self._deferred: list[on.Event] = []
@@ -81,6 +89,8 @@ class SimulatedDriver:
             self.clock.at(self.asleep_ms, self.handle, event)
             return
         world = self.world
+        if isinstance(event, on.SnapshotsForked):
+            world.snapshots_taken(event)
         commands = self.controller.handle(event, self.clock.now_ms)
         world.log.append((self.clock.now_ms, self.generation, event))
         if world.checked and not commands:
@@ -100,11 +110,19 @@ class SimulatedDriver:
         """Hearts beat, time passes."""
         if not self.alive or self.stopped is not None:
             return
-        now = self.clock.now_ms
+        now, gone = self.clock.now_ms, list[HostId]()
         if now >= self.asleep_ms:
-            for id, host in self.hosts.items():
-                if host.alive and host.machine.well(now):  # also one that was given up and does not know it yet
-                    self._carry_out(self.controller.handle(on.HeartbeatArrived(id), now))
+            self.silent = 0
+            beat = self.controller.handle  # gives no commands: nothing follows from a heartbeat
+            for host in self.living.values():
+                if not host.alive:
+                    gone.append(host.id)
+                elif host.machine.well(now):  # also one that was given up and does not know it yet
+                    beat(on.HeartbeatArrived(host.id), now)
+                elif not host.dropped:
+                    self.silent += 1
+            for id in gone:
+                del self.living[id]
             self.handle(on.Ticked())
             if self.fenced and self.world.random.random() < 0.2:  # as when the lease is renewed
                 self.handle(on.FatalError("another driver has taken over"))
@@ -129,6 +147,7 @@ class SimulatedDriver:
             case do.RestoreShards(host):
                 self.send(self.hosts[host], self._restore, self.hosts[host], command)
             case do.TakeSnapshots(host):
+                self.world.snapshots_asked(command)
                 self.send(self.hosts[host], self._snapshot, self.hosts[host], command)
             case do.ReleaseStream(stream, epoch):
                 self.keeper.release(stream, epoch)
@@ -145,7 +164,8 @@ class SimulatedDriver:
                 self.keeper.submit(command)
 
     def _cancel(self, attempt: Attempt) -> None:
-        self.jobs[attempt].cancelled = True
+        if attempt in self.jobs:
+            self.jobs[attempt].cancelled = True
 
     def _stop(self, command: do.StopApplication) -> None:
         self.stopped = command
@@ -187,7 +207,7 @@ class SimulatedDriver:
         log = self.world.machines_of_engine.shard_log
         host = Host(HostId(self._next_host), machine, self.generation, log, self._retaining)
         self._next_host += 1
-        self.hosts[host.id] = host
+        self.hosts[host.id] = self.living[host.id] = host
         self.world.process_started(host)
         self.word(host, on.HostRegistered(host.id))
 

@@ -6,7 +6,7 @@ import random
 from typing import Literal
 
 from perseid.graph.topology import StreamShape, Topology, UnitShape
-from perseid.vocabulary import OperatorName, Preservation, SourceName, StreamName, UnitName
+from perseid.vocabulary import SLOTS, OperatorName, Preservation, SourceName, StreamName, UnitName
 
 Shape = Literal["single", "linear", "split", "merge", "mixed"]
 Edges = tuple[tuple[int, int], ...]
@@ -41,9 +41,7 @@ def _unit(draw: random.Random, number: int, edges: Edges, shards: int) -> UnitSh
     fed = any(b == number for _, b in edges)
     names = [OperatorName(f"o{number}{letter}") for letter in "abc"[: draw.choice([1, 1, 1, 2, 2, 3, 0 if fed else 1])]]
     operators = {name: draw.randint(1, max(1, shards // len(names))) for name in names}
-    feeders = {
-        name: frozenset(draw.sample(names[:i], draw.randint(0, min(i, 2)))) for i, name in enumerate(names)
-    }
+    feeders = {name: frozenset(draw.sample(names[:i], draw.randint(0, min(i, 2)))) for i, name in enumerate(names)}
     closed = {name: _all_feeders(name, feeders) for name in names}
     sources = () if fed and draw.random() < 0.8 else (SourceName(f"in{number}"),)
     return UnitShape(UnitName(f"u{number}"), sources, operators, closed)
@@ -53,9 +51,7 @@ def _all_feeders(name: OperatorName, direct: dict[OperatorName, frozenset[Operat
     return direct[name].union(*(_all_feeders(f, direct) for f in direct[name]))
 
 
-def chain(
-    units: int, shards: int = 2, preservation: Preservation = "transient", *, operators: int = 1
-) -> Topology:
+def chain(units: int, shards: int = 2, preservation: Preservation = "transient", *, operators: int = 1) -> Topology:
     """Units one behind the other, each with operators that stand on one another."""
     shapes = []
     for i in range(units):
@@ -68,6 +64,19 @@ def chain(
         for i in range(units - 1)
     )
     return Topology(tuple(shapes), streams)
+
+
+def side_by_side(shards: int, units: int = 3, preservation: Preservation = "retained") -> Topology:
+    """Units one behind the other, each with so many operators side by side that none has more shards than there are slots."""
+    operators = -(-shards // (units * SLOTS))
+    count = max(1, shards // (units * operators))
+    shapes = []
+    for i in range(units):
+        names = [OperatorName(f"o{i}-{k}") for k in range(operators)]
+        source = (SourceName("in"),) if i == 0 else ()
+        feeders = {name: frozenset[OperatorName]() for name in names}
+        shapes.append(UnitShape(UnitName(f"u{i}"), source, dict.fromkeys(names, count), feeders))
+    return Topology(tuple(shapes), chain(units, 1, preservation).streams)
 
 
 def diamond(shards: int = 1, preservation: Preservation = "transient") -> Topology:

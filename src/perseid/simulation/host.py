@@ -72,7 +72,14 @@ class Host:
         return held.state
 
     def restore(
-        self, root: Root, now_ms: int, version: Version, route: Route, saved: SavedShard | None, epoch: Epoch, retain: Epoch
+        self,
+        root: Root,
+        now_ms: int,
+        version: Version,
+        route: Route,
+        saved: SavedShard | None,
+        epoch: Epoch,
+        retain: Epoch,
     ) -> int:
         """Hold a shard as its snapshot has it; its state. Raises ``CorruptData`` or ``StorageFailed``."""
         state = FRESH

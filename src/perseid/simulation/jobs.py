@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from perseid.simulation.driver import SimulatedDriver
 
 REPLAY_EPOCHS = 16
-_KINDS: Mapping[str, on.FailureKind] = {"raised": "operator", "poisoned": "poisoned", "gap": "poisoned", "released": "released"}
+_KINDS: Mapping[str, on.FailureKind] = {
+    "raised": "operator",
+    "poisoned": "poisoned",
+    "gap": "poisoned",
+    "released": "released",
+}
 
 
 class JobFailed(Exception):
@@ -82,9 +87,13 @@ class Job:
         self, kind: on.FailureKind, message: str, hosts: tuple[HostId, ...] = (), shards: tuple[ShardId, ...] = ()
     ) -> None:
         if not self.ended:
-            self.ended = True
+            self.end()
             self.outlived()
             self.driver.tell(on.UnitFailed(self.unit, self.epoch, self.attempt, kind, message, hosts, shards), 3)
+
+    def end(self) -> None:
+        self.ended = True
+        self.driver.jobs.pop(self.attempt, None)
 
     @property
     def epoch(self) -> Epoch:
@@ -134,7 +143,8 @@ class EpochJob(Job):
         release = self.released(operator, self.command.release, self.command.release_covered)
         version = self.routing.version
         self.waiting = [
-            Request(ShardId(operator, i), self.epoch, version, rows, share(rows, i, count), release) for i in range(count)
+            Request(ShardId(operator, i), self.epoch, version, rows, share(rows, i, count), release)
+            for i in range(count)
         ]
         self.states = {}
         if count > 1:
@@ -171,12 +181,14 @@ class EpochJob(Job):
             if driver.durable(stream):
                 world.root.check(driver.generation)
                 world.root.reach(world.clock.now_ms)
-            driver.streams.put(stream, self.epoch, admitted.digest, Block(rows, machine, world.clock.now_ms, self.routing))
+            driver.streams.put(
+                stream, self.epoch, admitted.digest, Block(rows, machine, world.clock.now_ms, self.routing)
+            )
         held = world.root.sinks.get((self.unit, self.epoch))
         if held is None or held[0] != admitted.digest:
             world.root.write_sink(driver.generation, world.clock.now_ms, self.unit, admitted, rows)
         world.witness.sink_written(self.unit, self.epoch, rows)
-        self.ended = True
+        self.end()
         driver.unit_finished(self.unit, self.epoch)
         driver.tell(on.UnitFinished(self.unit, self.epoch, self.attempt), 1)
 
@@ -195,7 +207,9 @@ class ReplayJob(Job):
         super().__init__(driver, command)
         self.command = command
         self.lost = frozenset(command.shards)
-        self.operators = [o for o in in_order(self.shape) if any(s.operator == o for s in self.lost) or self._stood_on(o)]
+        self.operators = [
+            o for o in in_order(self.shape) if any(s.operator == o for s in self.lost) or self._stood_on(o)
+        ]
         self.asked = [
             ShardId(o, i)
             for o in self.operators
@@ -218,7 +232,7 @@ class ReplayJob(Job):
             self._one(Epoch(number))
         self.driver.replayed(self.unit, self.lost, first, Epoch(last))
         if last == self.command.last:
-            self.ended = True
+            self.end()
             self.driver.tell(on.ReplayFinished(self.unit, self.attempt), 2)
         else:
             pace = self.driver.pace_of(self.routing, self.shape)
@@ -267,4 +281,3 @@ def failure_of(refusal: Refusal, shard: ShardId) -> JobFailed:
     """How a refusal fails the job."""
     kind = _KINDS.get(refusal.kind, "other")
     return JobFailed(kind, refusal.message, (), (shard,) if kind in ("operator", "poisoned") else ())
-

@@ -111,3 +111,4 @@ class Keeper:
         epoch = Epoch(min(oldest.cuts.values()))
         root.trim(driver.generation, epoch, streams)
         self._world.witness.trimmed(epoch, streams)
+        self._world.trimmed(epoch)

@@ -51,6 +51,7 @@ class Oracle:
 
     def forget(self, epoch: Epoch) -> None:
         """Nobody asks for epochs before this one again."""
+        self._fold(epoch)
         for old in [e for e in self._after if e < epoch]:
             del self._after[old]
         for key in [k for k in self._outputs if k[1] < epoch]:
@@ -72,9 +73,7 @@ class Oracle:
             above = unit.feeders.get(operator)
             mine = together([said[o] for o in sorted(above)]) if above else whole
             shards = self._shards[operator]
-            states = [
-                applied(before[s], epoch, mine, s.index, share(mine, s.index, len(shards))) for s in shards
-            ]
+            states = [applied(before[s], epoch, mine, s.index, share(mine, s.index, len(shards))) for s in shards]
             after.update(zip(shards, states, strict=True))
             said[operator] = answers(states, mine)
         self._outputs[(unit.name, epoch)] = together([said[o] for o in last]) if last else whole

@@ -80,7 +80,9 @@ def drawn(seed: int, options: Options | None = None) -> Scenario:
     """The scenario of a seed."""
     options = options or Options()
     if options.epochs < 1 or (options.hosts is not None and options.hosts < 1):
-        raise SettingsError(f"a simulation needs hosts and epochs, got {options.hosts} hosts and {options.epochs} epochs")
+        raise SettingsError(
+            f"a simulation needs hosts and epochs, got {options.hosts} hosts and {options.epochs} epochs"
+        )
     if unknown := sorted(options.settings.keys() - set(DRAWN)):
         raise SettingsError(f"no setting {unknown[0]!r} to simulate; there are: {', '.join(DRAWN)}")
     draw = random.Random(seed)

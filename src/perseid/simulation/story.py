@@ -43,7 +43,12 @@ def _record(what: object) -> tuple[str, dict[str, Any]] | None:
             return "shards_assigned", {"host": host, "shards": [str(route.shard) for route, _, _ in shards]}
         case do.RecoveryBegan(reason, plan):
             names = [str(s) for s in plan.shards]
-            return "recovery_started", {"reason": reason, "mode": plan.mode, "shards": names, "checkpoint": plan.checkpoint}
+            return "recovery_started", {
+                "reason": reason,
+                "mode": plan.mode,
+                "shards": names,
+                "checkpoint": plan.checkpoint,
+            }
         case do.RecoveryEnded(plan, ms, phases):
             replayed = sum(last - first + 1 for first, last in plan.replay.values())
             return "recovery_finished", {"ms": ms, "phases": dict(phases), "replayed_epochs": replayed}

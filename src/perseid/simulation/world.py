@@ -9,6 +9,8 @@ import random
 from collections import Counter, deque
 from dataclasses import dataclass, field, fields
 
+from perseid.engine import commands as do
+from perseid.engine import events as on
 from perseid.engine.controller import Controller
 from perseid.engine.shard import ShardLog
 from perseid.errors import StorageFailed
@@ -68,6 +70,7 @@ class World:
         self.slow_until_ms = 0
         self.calm_ms = 0  # from then on nothing goes wrong any more
         self.pulse = scenario.settings.heartbeat_ms
+        self._furthest: dict[UnitName, Epoch] = {}
         self.starting = 0  # drivers on their way
         self.by_epoch: list[Planned] = []
         for planned in scenario.plan.faults:
@@ -96,8 +99,12 @@ class World:
             self._hanging()
         elif driver.stopped.error is not None:
             broken("progress", f"the application stopped: {driver.stopped.error}")
-        self.witness.ended(self.scenario.epochs)
+        self.last_look()
         return self.tally
+
+    def last_look(self) -> None:
+        """All sinks once more, now that everything is over."""
+        self.witness.ended(self.scenario.epochs)
 
     @property
     def done(self) -> bool:
@@ -120,9 +127,13 @@ class World:
         """When hearts beat next."""
         return self.pulse
 
-    def next_slice_ms(self, epoch: Epoch | None) -> int:
+    def next_slice_ms(self, epoch: Epoch) -> int:
         """How long the sources make the next epoch wait."""
         return 0
+
+    def has_more(self, epoch: Epoch) -> bool:
+        """Do the sources have rows for this epoch?"""
+        return epoch <= self.scenario.epochs
 
     def arrived(self, source: SourceName) -> int:
         """How many rows came since the last epoch; now and then none."""
@@ -189,6 +200,10 @@ class World:
 
     def epoch_finished(self, unit: UnitName, epoch: Epoch) -> None:
         self.tally.epochs += 1
+        if epoch <= self._furthest.get(unit, 0):  # the application went back
+            self.tally.replayed_rows += self.witness.oracle.output(unit, epoch).size
+        else:
+            self._furthest[unit] = epoch
         if self.by_epoch and self.driver is not None:
             done = min(self.driver.finished.values())
             for planned in [p for p in self.by_epoch if p.at_epoch is not None and p.at_epoch <= done]:
@@ -203,7 +218,15 @@ class World:
             rows = self.witness.oracle.output(unit, Epoch(number)).size
             self.tally.replayed_rows += rows * len(shards) // max(total, 1)
 
+    def trimmed(self, epoch: Epoch) -> None:
+        """Up to here everything is covered by checkpoints."""
+
+    def snapshots_asked(self, command: do.TakeSnapshots) -> None:
+        """A host must take snapshots; a synchronous scheme stops the unit until it has."""
+
+    def snapshots_taken(self, event: on.SnapshotsForked) -> None:
+        """It has, and the unit may go on."""
+
     def checkpoint_committed(self, duration_ms: int, manifest: Manifest) -> None:
         self.tally.checkpoints += 1
         self.tally.checkpoint_ms += duration_ms
-

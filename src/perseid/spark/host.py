@@ -199,7 +199,9 @@ class Host:
             corrupt, storage = isinstance(error, CorruptData), isinstance(error, StorageFailed)
             self._tell("restore_failed", version=version, message=str(error), corrupt=corrupt, storage=storage)
         except Exception:
-            self._tell("restore_failed", version=version, message=traceback.format_exc(limit=8), corrupt=False, storage=False)
+            self._tell(
+                "restore_failed", version=version, message=traceback.format_exc(limit=8), corrupt=False, storage=False
+            )
         else:
             self._tell("restored", version=version, phases=phases, copies=copies)
 
