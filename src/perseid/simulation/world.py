@@ -201,7 +201,7 @@ class World:
     def epoch_finished(self, unit: UnitName, epoch: Epoch) -> None:
         self.tally.epochs += 1
         if epoch <= self._furthest.get(unit, 0):  # the application went back
-            self.tally.replayed_rows += self.witness.oracle.output(unit, epoch).size
+            self.tally.replayed_rows += self.rows_of(unit, epoch)
         else:
             self._furthest[unit] = epoch
         if self.by_epoch and self.driver is not None:
@@ -215,8 +215,11 @@ class World:
     ) -> None:
         total = len(self.topology.unit(unit).shards)
         for number in range(first, last + 1):
-            rows = self.witness.oracle.output(unit, Epoch(number)).size
-            self.tally.replayed_rows += rows * len(shards) // max(total, 1)
+            self.tally.replayed_rows += self.rows_of(unit, Epoch(number)) * len(shards) // max(total, 1)
+
+    def rows_of(self, unit: UnitName, epoch: Epoch) -> int:
+        """How many rows it means to work on this epoch again."""
+        return self.witness.oracle.output(unit, epoch).size
 
     def trimmed(self, epoch: Epoch) -> None:
         """Up to here everything is covered by checkpoints."""

@@ -26,7 +26,7 @@ from perseid.simulation.driver import SimulatedDriver
 from perseid.simulation.graphs import side_by_side
 from perseid.simulation.scenario import Scenario, Times, scheme_named
 from perseid.simulation.world import World
-from perseid.vocabulary import Epoch, SourceName
+from perseid.vocabulary import Epoch, SourceName, UnitName
 
 EPOCH_MS = 120_000
 PERIOD_MS = 600_000
@@ -112,6 +112,10 @@ class YearWorld(World):
         rows = (self.clock.now_ms - self._admitted_ms) * ROWS_PER_S // 1000
         self._admitted_ms = self.clock.now_ms
         return rows
+
+    def rows_of(self, unit: UnitName, epoch: Epoch) -> int:
+        """The epoch of a quiet stretch stands for the last ordinary one of it: that is what would be worked on again."""
+        return min(super().rows_of(unit, epoch), EPOCH_MS * ROWS_PER_S // 1000)
 
     def trimmed(self, epoch: Epoch) -> None:
         self.witness.forget(epoch)
