@@ -22,6 +22,7 @@ def wreak(world: World, fault: Fault) -> None:
             hit = []
             for machine in _machines(world, fault):
                 machine.asleep_ms = max(machine.asleep_ms, now + for_ms)
+                machine.away()
                 hit.append(bool(world.processes[machine.number]))
         case Slow(target, for_ms, factor):
             hit = []
@@ -33,6 +34,7 @@ def wreak(world: World, fault: Fault) -> None:
             hit = []
             for machine in _machines(world, fault):
                 machine.cut_off_ms = max(machine.cut_off_ms, now + for_ms)
+                machine.away()
                 hit.append(bool(world.processes[machine.number]))
             world.clock.after(for_ms, world.serve_waiting)
         case Storage():
@@ -53,6 +55,7 @@ def _kill(world: World, machine: Machine, down_ms: int) -> bool:
     if down_ms:
         machine.down_ms = max(machine.down_ms, now + down_ms)
         machine.wiped_ms = now
+        machine.away()
         world.clock.after(down_ms, world.serve_waiting)
     silently = down_ms > 0 and world.random.random() < 0.5
     for host in hosts:

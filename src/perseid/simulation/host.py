@@ -7,8 +7,10 @@ shard logs and the controller must not believe.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from perseid.checkpoint.life import SavedShard
+from perseid.engine import events as on
 from perseid.engine.shard import Refusal, ShardLog
 from perseid.scaling.routing import Route
 from perseid.simulation.root import Root, Snapshot
@@ -38,7 +40,7 @@ class Held:
     state: int
 
 
-@dataclass(slots=True)
+@dataclass
 class Host:
     """One process with its shards."""
 
@@ -52,6 +54,10 @@ class Host:
     dropped: bool = False  # the controller has given it up; it may not know yet
     inbound_ms: int = 0  # messages keep their order
     outbound_ms: int = 0
+
+    @cached_property
+    def heartbeat(self) -> on.HeartbeatArrived:
+        return on.HeartbeatArrived(self.id)
 
     def ask(self, request: Request) -> int | Refusal:
         """What ``spark.host`` answers a task."""

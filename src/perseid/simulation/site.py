@@ -67,9 +67,15 @@ class Machine:
     slowness: float = 1.0
     wiped_ms: int = -1  # when it last lost all it had in memory
 
+    well_ms: int = 0  # the latest of the first three: from then on it is there again
+
     def pace(self, now_ms: int) -> float:
         """How many times longer than usual things take here."""
         return self.slowness if now_ms < self.slow_ms else 1.0
 
     def well(self, now_ms: int) -> bool:
-        return now_ms >= self.down_ms and now_ms >= self.cut_off_ms and now_ms >= self.asleep_ms
+        return now_ms >= self.well_ms
+
+    def away(self) -> None:
+        """Something of it has changed: when will it be there again?"""
+        self.well_ms = max(self.down_ms, self.cut_off_ms, self.asleep_ms)

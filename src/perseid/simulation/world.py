@@ -67,6 +67,7 @@ class World:
         self.log: deque[tuple[int, int, object]] = deque(maxlen=STORY_ENTRIES)
         self.tally = Tally()
         self._times: dict[str, tuple[int, int]] = {f.name: getattr(scenario.times, f.name) for f in fields(Times)}
+        self.instant = scenario.times.message == (0, 0)
         self.slow_until_ms = 0
         self.calm_ms = 0  # from then on nothing goes wrong any more
         self.pulse = scenario.settings.heartbeat_ms

@@ -37,7 +37,7 @@ STATE_BYTES = 1 << 30  # of a shard
 HOST_HOUR_PRICE = 0.10
 GB_PRICE = 0.01  # written to shared storage
 TIMES = Times(
-    message=(1, 20), job=(500, 2000), replay=(4_000, 12_000), snapshot=(8_000, 15_000), restore=(5_000, 15_000),
+    message=(0, 0), job=(500, 2000), replay=(4_000, 12_000), snapshot=(8_000, 15_000), restore=(5_000, 15_000),
     start=(2_000, 10_000), storage=(20, 100),
 )  # fmt: skip
 
