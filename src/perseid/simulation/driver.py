@@ -113,12 +113,15 @@ class SimulatedDriver:
         now, gone = self.clock.now_ms, list[HostId]()
         if now >= self.asleep_ms:
             self.silent = 0
+            seldom = self.world.beat_ms
             beat = self.controller.handle  # gives no commands: nothing follows from a heartbeat
             for host in self.living.values():
                 if not host.alive:
                     gone.append(host.id)
                 elif now >= host.machine.well_ms:  # also one that was given up and does not know it yet
-                    beat(host.heartbeat, now)
+                    if now - host.beaten_ms >= seldom:
+                        host.beaten_ms = now
+                        beat(host.heartbeat, now)
                 elif not host.dropped:
                     self.silent += 1
             for id in gone:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from perseid.checkpoint.life import SavedShard
 from perseid.engine import events as on
@@ -19,15 +20,14 @@ from perseid.simulation.values import FRESH, Rows, applied
 from perseid.vocabulary import Epoch, Generation, HostId, OperatorName, ShardId, Version
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One task's question: this epoch, these rows, under this version of the routing."""
 
     shard: ShardId
     epoch: Epoch
     version: Version
     rows: Rows
-    count: int  # how many of the rows came; a task cut short brings fewer
+    came: int  # how many of the rows came; a task cut short brings fewer
     release: Epoch
     recall: bool = False  # give the answer that was kept, apply nothing
 
@@ -54,6 +54,7 @@ class Host:
     dropped: bool = False  # the controller has given it up; it may not know yet
     inbound_ms: int = 0  # messages keep their order
     outbound_ms: int = 0
+    beaten_ms: int = -1_000_000
 
     @cached_property
     def heartbeat(self) -> on.HeartbeatArrived:
@@ -65,7 +66,7 @@ class Host:
         if held is None:
             return Refusal("stale", f"shard {request.shard} is not on this host")
         log = held.log
-        decision = log.ask(request.epoch, request.version, None if request.recall else request.count)
+        decision = log.ask(request.epoch, request.version, None if request.recall else request.came)
         if isinstance(decision, Refusal):
             return decision
         if decision == "answer":
@@ -73,8 +74,8 @@ class Host:
         if request.recall:
             return Refusal("gap", f"shard {request.shard} has not applied epoch {request.epoch}: nothing to recall")
         log.release(request.release)
-        held.state = applied(held.state, request.epoch, request.rows, request.shard.index, request.count)
-        log.applied_epoch(request.epoch, held.state, request.count)
+        held.state = applied(held.state, request.epoch, request.rows, request.shard.index, request.came)
+        log.applied_epoch(request.epoch, held.state, request.came)
         return held.state
 
     def restore(

@@ -195,7 +195,7 @@ class EpochJob(Job):
     def outlived(self) -> None:
         for request in self.waiting:
             if self.world.mishap(6):
-                cut = self.world.random.randint(0, request.count) if self.world.mishap(6) else request.count
+                cut = self.world.random.randint(0, request.came) if self.world.mishap(6) else request.came
                 late = Request(request.shard, request.epoch, request.version, request.rows, cut, request.release)
                 self.driver.ask_late(self.routing, late)
 

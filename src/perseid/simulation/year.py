@@ -28,7 +28,7 @@ from perseid.simulation.scenario import Scenario, Times, scheme_named
 from perseid.simulation.world import World
 from perseid.vocabulary import Epoch, SourceName, UnitName
 
-EPOCH_MS = 120_000
+EPOCH_MS = 200_000
 PERIOD_MS = 600_000
 SETTLE_MS = 150_000  # a checkpoint after a quiet stretch is done by then
 ROWS_PER_S = 100_000
@@ -77,6 +77,7 @@ class YearWorld(World):
         self._lead_ms = SETTLE_MS
         self._admitted_ms = 0
         self._asked_ms: dict[tuple[int, str], int] = {}
+        self.beat_ms = 3 * self.pulse  # a suspect has so long to prove itself
         self.calm_ms = span_ms  # there is no deadline before the end
         self.stopped_ms = 0
         self.unavailable_ms = 0
@@ -87,11 +88,7 @@ class YearWorld(World):
         waits = recovering is None or recovering.plan is not None  # for something that will be told
         if driver.silent or following is None or not waits or controller.phase == "starting":
             return self.pulse
-        checkpoints, now = controller.checkpoints, self.clock.now_ms
-        until = following - now - 1
-        if recovering is None and checkpoints.pending is None and checkpoints.worthwhile(controller.pipeline):
-            until = min(until, checkpoints.last_started_ms + PERIOD_MS - now)  # then there is one to take
-        return max(CALM_BEATS * self.pulse, until)
+        return max(CALM_BEATS * self.pulse, following - self.clock.now_ms - 1)
 
     def next_slice_ms(self, epoch: Epoch) -> int:
         now = self.clock.now_ms
@@ -156,7 +153,7 @@ def simulate_year(
     place = datacenter.site(hosts)
     plan, counts = datacenter.year(draw, place, days)
     span_ms = days * datacenter.DAY_MS
-    settings = EngineSettings(scheme_named(scheme, PERIOD_MS / 1000), hosts=hosts, spares=0, keep=2, heartbeat_ms=1_000)
+    settings = EngineSettings(scheme_named(scheme, PERIOD_MS / 1000), hosts=hosts, spares=0, keep=2, heartbeat_ms=2_000)
     topology = side_by_side(hosts)
     scenario = Scenario(
         seed, topology, settings, place, epochs=1 << 40, plan=plan, slots=2, chunks=1, mishaps=0.0,
