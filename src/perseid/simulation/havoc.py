@@ -17,7 +17,7 @@ def wreak(world: World, fault: Fault) -> None:
     now = world.clock.now_ms
     match fault:
         case Kill(target, down_ms):
-            hit = [_kill(world, world.machines[i], down_ms) for i in world.scenario.site.hit(target)]
+            hit = [kill_machine(world, world.machines[i], down_ms) for i in world.scenario.site.hit(target)]
         case Pause(target, for_ms):
             hit = []
             for machine in _machines(world, fault):
@@ -49,7 +49,8 @@ def _machines(world: World, fault: Pause | Slow | CutOff) -> list[Machine]:
     return [world.machines[i] for i in world.scenario.site.hit(fault.target)]
 
 
-def _kill(world: World, machine: Machine, down_ms: int) -> bool:
+def kill_machine(world: World, machine: Machine, down_ms: int) -> bool:
+    """Its processes die; with ``down_ms`` the machine is away for so long. Was there anything to kill?"""
     now = world.clock.now_ms
     hosts = list(world.processes[machine.number])
     if down_ms:

@@ -132,6 +132,9 @@ class EpochJob(Job):
 
     def _next_operator(self) -> None:
         if self.whole is None:
+            spoiled = self.world.spoiled(self.command)
+            if spoiled is not None:
+                raise spoiled
             self.whole = self.input(self.epoch)
         if len(self.said) == len(self.operators):
             self._output()

@@ -21,6 +21,7 @@ from perseid.simulation.driver import SimulatedDriver
 from perseid.simulation.faults import Planned, lasts_ms
 from perseid.simulation.havoc import wreak
 from perseid.simulation.host import Host
+from perseid.simulation.jobs import JobFailed
 from perseid.simulation.root import Manifest, Root
 from perseid.simulation.scenario import Scenario, Times
 from perseid.simulation.site import Machine
@@ -140,6 +141,10 @@ class World:
     def arrived(self, source: SourceName) -> int:
         """How many rows came since the last epoch; now and then none."""
         return 0 if self.random.random() < 0.1 else self.random.randint(1, self.scenario.epoch_rows)
+
+    def spoiled(self, command: do.RunEpoch) -> JobFailed | None:
+        """Does this epoch fail by itself, for instance because user code raises? A seam for tests."""
+        return None
 
     # -- drivers --------------------------------------------------------------------------------------------------
 
