@@ -15,7 +15,7 @@ from perseid.engine.commands import AbortCheckpoint, Command, CommitCheckpoint, 
 from perseid.engine.events import CheckpointCommitted, InflightSaved, SnapshotsForked, SnapshotWritten
 from perseid.engine.pipeline import Pipeline
 from perseid.graph.topology import Topology
-from perseid.scaling.routing import RoutingTable
+from perseid.scaling.routing import Route, RoutingTable
 from perseid.vocabulary import CheckpointId, Epoch, HostId, UnitName
 
 
@@ -96,6 +96,8 @@ class Checkpointing:
 
     def saves_due(self, pipeline: Pipeline) -> tuple[Command, ...]:
         """In-flight epochs that are there by now; a cut may lie at an epoch that is still being worked on."""
+        if not self.unsaved:
+            return ()
         producers = {s.name: s.producer for s in self.topology.streams}
         due = [c for c in self.unsaved if pipeline.units[producers[c.stream]].finished >= c.epoch]
         self.unsaved = [c for c in self.unsaved if c not in due]
@@ -107,26 +109,22 @@ class Checkpointing:
 
     def snapshots_due(self, pipeline: Pipeline, routing: RoutingTable) -> tuple[Command, ...]:
         """Units that stand at their cut take their snapshots now."""
-        commands: list[Command] = []
         if self.pending is None:
             return ()
+        commands: list[Command] = []
         for unit, aligner in self.aligners.items():
             state = pipeline.units[unit]
             if not state.idle or unit in self.forking or not aligner.due(state.finished):
                 continue
-            routes = [routing.routes[shard] for shard in self.topology.unit(unit).shards]
-            hosts = sorted({r.host for r in routes if r.host is not None})
+            hosts: dict[HostId, list[Route]] = {}
+            for shard in self.topology.unit(unit).shards:
+                route = routing.routes[shard]
+                if route.host is not None:
+                    hosts.setdefault(route.host, []).append(route)
             self.forking[unit] = set(hosts)
             commands += [
-                TakeSnapshots(
-                    host,
-                    self.pending.id,
-                    unit,
-                    state.finished,
-                    tuple(r for r in routes if r.host == host),
-                    self.scheme.synchronous,
-                )
-                for host in hosts
+                TakeSnapshots(host, self.pending.id, unit, state.finished, tuple(hosts[host]), self.scheme.synchronous)
+                for host in sorted(hosts)
             ]
             if not hosts:
                 commands += self._unit_taken(unit)

@@ -109,12 +109,23 @@ class Controller:
         self.now_ms = max(self.now_ms, now_ms)
         if self.phase in ("stopped", "failed"):
             return ()
-        return (*self._take_in(event), *self._advance())
+        if isinstance(event, on.HeartbeatArrived):
+            self.detector.heartbeat_arrived(event.host, self.now_ms)
+            return ()  # nothing follows from it; there are more of them than of all else together
+        commands = self._take_in(event)
+        return commands if self._one_of_many(event) else (*commands, *self._advance())
+
+    def _one_of_many(self, event: on.Event) -> bool:
+        """Is this a part of something that is not yet whole? Then nothing follows from it yet."""
+        match event:
+            case on.SnapshotsForked(unit=unit):
+                return bool(self.checkpoints.forking.get(unit))
+            case on.SnapshotWritten():
+                return self.checkpoints.pending is not None and not self.checkpoints.committing
+        return False
 
     def _take_in(self, event: on.Event) -> tuple[do.Command, ...]:
         match event:
-            case on.HeartbeatArrived(host):
-                self.detector.heartbeat_arrived(host, self.now_ms)
             case on.Ticked():
                 return self._bury(self.detector.tick(self.now_ms))
             case on.HostRegistered(host):
@@ -138,9 +149,9 @@ class Controller:
                 self.detector.work_ended(host, self.now_ms)
                 if self.recovering is not None and self.recovering.version == version:
                     self.recovering.restored(host, dict(phases), dict(reached), self.now_ms)
-            case on.RestoreFailed(host, version, message, corrupt):
+            case on.RestoreFailed(host):
                 self.detector.work_ended(host, self.now_ms)
-                return self._restore_failed(version, message, corrupt)
+                return self._restore_failed(event)
             case on.SnapshotsForked():
                 self.detector.work_ended(event.host, self.now_ms)
                 return self.checkpoints.forked(event)
@@ -149,6 +160,8 @@ class Controller:
             case on.InflightSaved():
                 return self.checkpoints.inflight_saved(event)
             case on.CheckpointFailed(checkpoint, message, host):
+                if host is not None:
+                    self.detector.work_ended(host, self.now_ms)
                 if self.checkpoints.pending is None or self.checkpoints.pending.id != checkpoint:
                     return ()
                 self.checkpoints.committing = False
@@ -237,15 +250,19 @@ class Controller:
                 self.error = event.message
         return tuple(commands)
 
-    def _restore_failed(self, version: int, message: str, corrupt: bool) -> tuple[do.Command, ...]:
+    def _restore_failed(self, event: on.RestoreFailed) -> tuple[do.Command, ...]:
         recovering = self.recovering
-        if recovering is None or recovering.plan is None or recovering.version != version:
+        if recovering is None or recovering.plan is None or recovering.version != event.version:
             return ()
-        if corrupt and recovering.plan.checkpoint is not None:
+        if event.corrupt and recovering.plan.checkpoint is not None:
             self.checkpoints.discard(recovering.plan.checkpoint)
-        elif not corrupt:
-            self.error = message
-        recovering.restart(set(), message, self.now_ms)
+        elif event.storage and recovering.failed_restores < self.settings.storage_retries:
+            recovering.failed_restores += 1  # out of reach is not lost: it is waited for
+            pause_ms = min(RETRY_PAUSE_MS * 2 ** (recovering.failed_restores - 1), RETRY_PAUSE_LIMIT_MS)
+            recovering.not_before_ms = self.now_ms + pause_ms
+        elif not event.corrupt:
+            self.error = event.message
+        recovering.restart(set(), event.message, self.now_ms)
         return ()
 
     def _checkpoint_committed(self, event: on.CheckpointCommitted) -> tuple[do.Command, ...]:
@@ -358,7 +375,8 @@ class Controller:
                 commands.append(do.CancelUnit(unit, state.attempt))
         if any(not self.pipeline.units[u].idle for u in affected) or not self._enough_hosts(recovering):
             return commands
-        pausing = [s.not_before_ms for u, s in self.pipeline.units.items() if u in affected]
+        pausing = [recovering.not_before_ms]
+        pausing += [s.not_before_ms for u, s in self.pipeline.units.items() if u in affected]
         if self.phase != "starting":  # hosts that die together are noticed one after the other: one burst, one recovery
             pausing.append(recovering.step_ms + self.settings.heartbeat_ms // 2)
         if self.now_ms < max(pausing, default=0):
