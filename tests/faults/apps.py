@@ -68,6 +68,17 @@ class Heavy(Count):
         return super().process(rows)
 
 
+class Pool(Operator):
+    """Keeps what came, two kilobytes a row, and drops it in every eighth epoch: its state rises and falls."""
+
+    readings: list[bytes] = state(default_factory=list, element_size=2_000)
+
+    def process(self, rows: pa.Table) -> None:
+        if self.context.epoch % 8 == 0:
+            self.readings = []
+        self.readings += [bytes(2_000) for _ in range(rows.num_rows)]
+
+
 class Rollup(Operator):
     """Adds up what ``Count`` says it added, by bucket."""
 
@@ -215,6 +226,14 @@ def counts(out: str, rows: int, rate: float | None = None, *, operator: Operator
 def heavy(out: str, rows: int, rate: float | None = None) -> App:
     """A keyed count whose snapshots take a while."""
     return counts(out, rows, rate, operator=Heavy())
+
+
+def pools(rate: float) -> App:
+    """A state that rises and falls, for good."""
+    app = App("pools")
+    numbers = app.source("numbers", perseid.sources.generator({"key": "id % 10"}, rate=rate, partitions=1))
+    numbers.stateful("pool", Pool(), key="key", output="n long").sink("out", perseid.sinks.noop())
+    return app
 
 
 def chain(out: str, rows: int, rate: float | None = None) -> App:
@@ -525,7 +544,13 @@ def kept_input(pid: int) -> Path:
 
 
 def scheme(name: str, seconds: float) -> Any:
-    return {"parallel": perseid.parallel, "source": perseid.source}[name](every(seconds=seconds))
+    schemes: dict[str, Callable[..., Any]] = {
+        "parallel": perseid.parallel,
+        "source": perseid.source,
+        "adaptive": lambda period: perseid.adaptive(period, profile_periods=1),
+        "baseline": perseid.baseline,
+    }
+    return schemes[name](every(seconds=seconds))
 
 
 class Begin(Protocol):

@@ -44,6 +44,16 @@ def test_a_killed_driver_goes_on_where_it_was(start: Start, folder: Folder, sche
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["baseline", "adaptive"])
+def test_units_of_a_killed_driver_go_on_where_they_fit_together(start: Start, folder: Folder, scheme: str) -> None:
+    first = start("units", "--scheme", scheme)
+    first.wait_for_checkpoint(4)
+    first.kill_everything()
+    start("units", "--scheme", scheme).wait()
+    apps.check_units(folder.out, ROWS)
+
+
+@pytest.mark.slow
 def test_a_driver_killed_alone_and_twice_is_taken_over_from_at_once(start: Start, folder: Folder) -> None:
     first = start("units", "--kind", "retained")
     first.wait_for_epoch(6)

@@ -18,7 +18,7 @@ from perseid.testing import kill, pause
 pytestmark = pytest.mark.spark
 
 slow = pytest.mark.slow
-SCHEMES = ["parallel", pytest.param("source", marks=slow)]
+SCHEMES = ["parallel", *(pytest.param(name, marks=slow) for name in ("source", "adaptive", "baseline"))]
 
 ROWS = 6_000  # at least 24 epochs, however slow the machine
 

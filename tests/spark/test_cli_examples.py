@@ -72,6 +72,12 @@ def test_checkpoint_schemes(tmp_path):
 
 
 @pytest.mark.slow
+def test_adaptive_checkpoints(tmp_path):
+    said = ran(EXAMPLES / "adaptive_checkpoints.py", cwd=tmp_path)
+    assert "parallel: period: " in said and "minimum: " in said and "recorded: " in said
+
+
+@pytest.mark.slow
 def test_survive_a_kill(tmp_path):
     assert "every line counted exactly once" in ran(EXAMPLES / "survive_a_kill.py", cwd=tmp_path)
 

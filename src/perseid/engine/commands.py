@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from perseid.checkpoint.life import CompletedCheckpoint, PendingCheckpoint, SavedShard
+from perseid.checkpoint.policy import Decision
+from perseid.checkpoint.size_reports import AskSizes as AskSizes
+from perseid.checkpoint.size_reports import Noted as Noted
+from perseid.checkpoint.size_reports import Quieten as Quieten
 from perseid.recovery.plan import RecoveryPlan
 from perseid.scaling.routing import Route, RoutingTable
 from perseid.vocabulary import (
@@ -122,6 +126,14 @@ class ReplayShards:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointBegan:
+    """For the journal: a checkpoint was decided on, and why."""
+
+    checkpoint: CheckpointId
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
 class TakeSnapshots:
     """Tell a host to snapshot these shards, which stand at ``epoch``."""
 
@@ -148,6 +160,7 @@ class CommitCheckpoint:
 
     pending: PendingCheckpoint
     scheme: str
+    covered: Mapping[UnitName, Epoch] = field(default_factory=dict)  # what a unit alone would go back to, if it differs
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +206,10 @@ Command = (
     | ResetStreams
     | RestoreShards
     | ReplayShards
+    | AskSizes
+    | Quieten
+    | Noted
+    | CheckpointBegan
     | TakeSnapshots
     | SaveInflight
     | CommitCheckpoint

@@ -170,6 +170,8 @@ class Controller:
                 return (*self.checkpoints.abort(message), *self._bury(deaths))
             case on.CheckpointCommitted():
                 return self._checkpoint_committed(event)
+            case on.SizesReported() | on.SizeHalved() | on.SizeTurned():
+                return self.checkpoints.sized(event, self.now_ms) if self.recovering is None else ()
             case on.StopRequested():
                 self.stopping = True
             case on.FatalError(message):
@@ -283,7 +285,7 @@ class Controller:
                 continue  # trimmed with the oldest checkpoint
             upto = self.pipeline.units[stream.consumer].finished
             if stream.preservation == "retained":
-                upto = newest.cuts[stream.consumer] if newest else Epoch(0)
+                upto = newest.own_cut(stream.consumer) if newest else Epoch(0)
             if pending is not None:  # epochs that a pending checkpoint still has to save
                 unsaved = [e for s, e in pending.wanted_inflight - pending.inflight.keys() if s == stream.name]
                 upto = min([upto, *(Epoch(e - 1) for e in unsaved)])
@@ -303,8 +305,7 @@ class Controller:
             commands += self._recover()
         if self.recovering is None:
             self.phase = "stopping" if self.stopping else "running"
-            if self.checkpoints.due(self.now_ms, self.pipeline):
-                commands += self.checkpoints.start(self.now_ms, self.pipeline)
+            commands += self.checkpoints.start_if_due(self.now_ms, self.pipeline)
         commands += self._run()
         if self.stopping and self.recovering is None and self.pipeline.quiet and not self.admitting:
             commands += self._finish()
@@ -330,6 +331,7 @@ class Controller:
             self.recovering = None
             duration = self.now_ms - recovering.since_ms
             commands.append(do.RecoveryEnded(recovering.plan, duration, dict(recovering.phases_ms)))
+            commands += self.checkpoints.running(self.now_ms)
         return commands
 
     def _replay(self, recovering: Recovering, plan: RecoveryPlan, units: set[UnitName]) -> list[do.Command]:
@@ -413,9 +415,10 @@ class Controller:
         assert plan is not None
         commands: list[do.Command] = []
         if plan.mode == "application":
+            self.checkpoints.went_back()
             chosen = next((c for c in self.checkpoints.completed if c.id == plan.checkpoint), None)
             for unit, epoch in plan.base.items():
-                self.pipeline.units[unit].finished = epoch
+                self.pipeline.units[unit].finished = self.pipeline.units[unit].put_back = epoch
             commands.append(do.ResetStreams(dict(chosen.inflight) if chosen else {}, dict(plan.base)))
         staying = {s: h for s in plan.shards if (h := self.routing.host_of(s)) in self.hosts and h is not None}
         load = {
@@ -468,7 +471,7 @@ class Controller:
                     attempt,
                     self.routing,
                     release=self.pipeline.consumed(unit),
-                    release_covered=newest.cuts[unit] if newest else Epoch(0),
+                    release_covered=newest.own_cut(unit) if newest else Epoch(0),
                     set_aside=frozenset(self.set_aside.get((unit, epoch), ())),
                     again=again,
                 )
@@ -494,7 +497,7 @@ class Controller:
             return []
         wanted = self.settings.final_checkpoint and self.final_failures < FINAL_CHECKPOINTS
         if wanted and self.checkpoints.worthwhile(self.pipeline):
-            return [*self.checkpoints.start(self.now_ms, self.pipeline), *self._snapshots()]
+            return [*self.checkpoints.last(self.now_ms, self.pipeline), *self._snapshots()]
         return list(self._end())
 
     def _end(self) -> tuple[do.Command, ...]:

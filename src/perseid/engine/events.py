@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from perseid.checkpoint.life import SavedShard
+from perseid.checkpoint.size_reports import SizeHalved as SizeHalved
+from perseid.checkpoint.size_reports import SizesReported as SizesReported
+from perseid.checkpoint.size_reports import SizeTurned as SizeTurned
 from perseid.vocabulary import (
     Attempt,
     CheckpointId,
@@ -183,6 +186,9 @@ Event = (
     | InflightSaved
     | CheckpointFailed
     | CheckpointCommitted
+    | SizesReported
+    | SizeHalved
+    | SizeTurned
     | StopRequested
     | FatalError
 )

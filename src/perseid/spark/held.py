@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from perseid.checkpoint.size_watch import SizeWatch
 from perseid.engine.shard import Refusal, ShardLog
 from perseid.errors import CorruptData
 from perseid.operators.context import Context
@@ -24,8 +25,10 @@ from perseid.operators.output import fit
 from perseid.spark.answers import Answer, Spill
 from perseid.spark.input_log import InputLog
 from perseid.spark.rows import split_inputs
+from perseid.spark.size_messages import answer_message, notice_message, read_ask
 from perseid.state.codec import decode
-from perseid.state.operator_state import fresh, restore, run_epoch, state_bytes
+from perseid.state.operator_state import fresh, restore, run_epoch
+from perseid.state.size_estimate import SizeEstimate
 from perseid.storage import layout
 from perseid.storage.snapshots import SnapshotFile, read_snapshot
 from perseid.storage.store import Store
@@ -54,8 +57,11 @@ class HeldShard:
     spec: OperatorSpec
     schema: pa.Schema
     input: InputLog
+    size: SizeEstimate
+    watch: SizeWatch
     dead_letters: int = 0
     last: dict[str, Any] = field(default_factory=dict)
+    notices: list[dict[str, Any]] = field(default_factory=list)  # of its size, to be told to the controller
 
 
 @dataclass(slots=True)
@@ -75,6 +81,7 @@ class HeldShards:
         self._specs = {spec.name: spec for spec in specs}
         self._shards: dict[ShardId, HeldShard] = {}
         self._spill = Spill(folder / "spill")
+        self._said: dict[OperatorName, set[str]] = {}  # fields whose size is not known, by operator
 
     def __getitem__(self, shard: ShardId) -> HeldShard:
         return self._shards[shard]
@@ -112,7 +119,8 @@ class HeldShards:
         schema = pa.ipc.read_schema(pa.py_buffer(spec.output))
         retain = Epoch(entry["epoch"] + 1) if spec.retained else retain
         log: ShardLog[Answer] = ShardLog(shard, version, Epoch(entry["epoch"]), retain_from=retain)
-        held = HeldShard(log, operator, spec, schema, InputLog(self._folder / "input", shard))
+        size = SizeEstimate(shard.operator, operator, told=self._said.setdefault(shard.operator, set()))
+        held = HeldShard(log, operator, spec, schema, InputLog(self._folder / "input", shard), size, SizeWatch(shard))
         begun = time.monotonic()
         self._catch_up(held, [Path(home) / "input" for home in entry["homes"]], Epoch(entry["upto"]))
         done.phases_ms["catch_up"] += since(begun)
@@ -177,6 +185,7 @@ class HeldShards:
             held.input.keep(epoch, request, rows)
         if held.spec.retained:
             self._spill.shrink(log.answers, keep=2)
+        self._weigh(held, request["time_ms"], time.monotonic() - begun)
         held.last = {
             "shard": [log.shard.operator, log.shard.index],
             "epoch": epoch,
@@ -186,11 +195,28 @@ class HeldShards:
             "event_times_ms": context.max_event_time_ms,
             "next_timer_ms": context.timers.next_ms("processing"),
             "next_event_timer_ms": context.timers.next_ms("event"),
-            "state_bytes": state_bytes(held.operator),
+            "state_bytes": held.size.bytes,
             "dead_letters": held.dead_letters,
             "ms": since(begun),
         }
         return answer
+
+    def _weigh(self, held: HeldShard, at_ms: int, worked_s: float) -> None:
+        """Find out the size, if it is worth the time, and what the controller must know of it (M5)."""
+        size = held.size.after_epoch(worked_s)
+        if size is not None:
+            held.notices += [notice_message(notice) for notice in held.watch.sized(at_ms, size)]
+            held.notices += [{"kind": "warning", "message": message} for message in held.size.warnings()]
+
+    def sizes(self, command: dict[str, Any]) -> dict[str, Any] | None:
+        """Answer the controller's question about sizes; None if none of the shards asked about is here."""
+        ask = read_ask(command)
+        mine = [h for s, h in self._shards.items() if ask.shards is None or s in ask.shards]
+        return answer_message(ask.query, [held.watch.answer(ask) for held in mine]) if mine else None
+
+    def quieten(self) -> None:
+        for held in self._shards.values():
+            held.watch.quieten()
 
     def _set_aside(self, shard: ShardId, epoch: Epoch, inputs: dict[str, pa.Table]) -> int:
         """Put the rows of an epoch that the operator cannot take into the dead letters."""

@@ -137,6 +137,14 @@ class Host:
                 case "covered":
                     with self.lock:
                         self.shards.covered(command["cuts"])
+                case "sizes":
+                    with self.lock:
+                        answer = self.shards.sizes(command)
+                    if answer is not None:
+                        self._tell(**answer)
+                case "quieten":
+                    with self.lock:
+                        self.shards.quieten()
                 case "stop":
                     return
 
@@ -199,6 +207,9 @@ class Host:
     def _answer(self, connection: Connection, request: dict[str, Any], rows: pa.Table) -> None:
         with self.lock:
             found = self.shards.answer(request, rows)
+            notices: list[dict[str, Any]] = []
+            if not isinstance(found, Refusal):
+                notices, found[0].notices = found[0].notices, []
         if isinstance(found, Refusal):
             connection.send({"status": found.kind, "message": found.message})
             return
@@ -207,6 +218,8 @@ class Host:
         table = self.shards.table(held, answer if request["wanted"] else None)
         if request["report"]:
             self._tell("applied", **held.last)
+        for notice in notices:
+            self._tell(**notice)
         connection.send({"status": "ok"})
         connection.send_rows(held.schema, table.to_batches(max_chunksize=1 << 16))
 

@@ -34,6 +34,7 @@ from perseid.spark.keeper import Keeper
 from perseid.spark.past import check_owner, own_root, read_past
 from perseid.spark.reports import Report, Reports
 from perseid.spark.settings import Settings
+from perseid.spark.size_messages import ask_message, read_report
 from perseid.spark.streams import Streams
 from perseid.spark.unit_worker import UnitWorker
 from perseid.spark.watermarks import all_watermarks_ms, event_times, watermark_ms
@@ -267,6 +268,10 @@ class Shell:
                 )
                 self.chronicle.snapshot_written(message["checkpoint"], message)
                 self.post(on.SnapshotWritten(CheckpointId(message["checkpoint"]), shard, saved))
+            case "sizes" | "halved" | "turned":
+                self.post(read_report(link.id, message))
+            case "warning":
+                self.chronicle.warning(message["message"])
             case "snapshot_failed":
                 self.post(on.CheckpointFailed(CheckpointId(message["checkpoint"]), message["message"], link.id))
 
@@ -346,7 +351,11 @@ class Shell:
                     self.streams.reset(inflight)
                 case do.StopApplication(error):
                     threading.Thread(target=self._end, args=(error,), name="perseid-end", daemon=True).start()
-                case do.RecoveryBegan() | do.RecoveryEnded():
+                case do.AskSizes():
+                    self.hosts.broadcast(ask_message(command))
+                case do.Quieten():
+                    self.hosts.broadcast({"kind": "quieten"})
+                case do.RecoveryBegan() | do.RecoveryEnded() | do.CheckpointBegan() | do.Noted():
                     pass
                 case _:
                     self.keeper.submit(command)
