@@ -261,7 +261,8 @@ class SimulatedDriver:
                 state = host.restore(
                     self.root, self.clock.now_ms, command.version, route, saved, epoch, command.retain_from
                 )
-                self.world.witness.loaded(route.shard, epoch, state)
+                if not self.fenced:
+                    self.world.witness.loaded(route.shard, epoch, state)
         except (CorruptData, StorageFailed) as error:
             corrupt, storage = isinstance(error, CorruptData), isinstance(error, StorageFailed)
             self.word(host, on.RestoreFailed(host.id, command.version, str(error), corrupt, storage))
