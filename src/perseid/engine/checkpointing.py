@@ -160,7 +160,7 @@ class Checkpointing:
         self.committing = True
         return [CommitCheckpoint(self.pending, self.scheme.name)]
 
-    def committed(self, event: CheckpointCommitted) -> tuple[Command, ...]:
+    def committed(self, event: CheckpointCommitted) -> tuple[Trim, ...]:
         """Its manifest is durable: from now on recovery starts here, and older checkpoints may go."""
         pending = self.pending
         if pending is None or pending.id != event.checkpoint:
