@@ -13,6 +13,7 @@ from perseid.engine.controller import Controller, Past
 from perseid.simulation.faults import FaultPlan, Planned, Storage
 from perseid.simulation.graphs import chain
 from perseid.simulation.jobs import JobFailed
+from perseid.simulation.root import Snapshot
 from perseid.simulation.scenario import Scenario
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, UnitName
 
@@ -149,3 +150,26 @@ def test_a_host_that_could_not_take_a_snapshot_is_not_busy_for_good() -> None:
     controller.detector.work_began(HostId(1), 0)
     controller.handle(on.CheckpointFailed(controller.checkpoints.next_id, "a shard is not there", HostId(1)), 1)
     assert not controller.detector.busy
+
+
+def test_nothing_is_trimmed_while_a_recovery_is_on_its_way_back_from_an_older_checkpoint() -> None:
+    controller, _ = running(calm(chain(1), keep=1, scheme=parallel(0.001)))
+    (run,) = [c for c in controller.handle(on.EpochAdmitted(Epoch(1)), 2) if isinstance(c, do.RunEpoch)]
+    commands = controller.handle(on.UnitFinished(run.unit, run.epoch, run.attempt), 3)
+    taken = [c for c in commands if isinstance(c, do.TakeSnapshots)]
+    for command in taken:
+        controller.handle(on.SnapshotsForked(command.host, command.checkpoint, command.unit), 4)
+        for route in command.shards:
+            saved = Snapshot(route.shard.operator, route.shard.index, Epoch(1), "", 0, 0)
+            commands = controller.handle(on.SnapshotWritten(command.checkpoint, route.shard, saved), 5)
+    assert [c for c in commands if isinstance(c, do.CommitCheckpoint)]
+    controller.handle(on.HostDisconnected(HostId(1), "killed"), 6)
+    planned = controller.handle(on.Ticked(), 100)
+    (restore,) = [c for c in planned if isinstance(c, do.RestoreShards)]
+    assert restore.shards[0][1] is None, "there is no checkpoint yet that it could go back to"
+    committed = controller.handle(on.CheckpointCommitted(taken[0].checkpoint), 101)
+    assert not [c for c in committed if isinstance(c, do.Trim)]
+    commands = controller.handle(on.ShardsRestored(restore.host, restore.version), 102)
+    (replay,) = [c for c in commands if isinstance(c, do.ReplayShards)]
+    ended = controller.handle(on.ReplayFinished(replay.unit, replay.attempt), 103)
+    assert [c for c in ended if isinstance(c, do.Trim)], "now it may go"

@@ -126,8 +126,10 @@ def _show(summary: Summary, options: Options) -> None:
         "runs",
         f"{count(summary.runs)} in {duration(summary.seconds * 1000)}, {duration(summary.virtual_ms)} of virtual time",
     )
+    survived = "faults" if summary.broken else "faults survived"
+    table.add_row(survived, count(sum(summary.faults.values())))
     for name, number in sorted(summary.faults.items(), key=lambda item: -item[1]):
-        table.add_row("survived" if not summary.broken else "faults", f"{count(number)} of {name}")
+        table.add_row("", f"{count(number):>7} {name}")
     table.add_row("rows checked", count(summary.rows))
     table.add_row("shards restored", count(summary.restores))
     shown = ", ".join(

@@ -80,6 +80,7 @@ class Controller:
     # Rows of these went to the dead letters. What sinks hold was computed without them, so every replay leaves them out, too.
     set_aside: dict[tuple[UnitName, Epoch], set[ShardId]] = field(default_factory=dict)
     final_failures: int = 0  # of the last checkpoint
+    trims: list[do.Trim] = field(default_factory=list)  # wait for the end of a recovery
     oldest_epoch: Epoch = Epoch(1)
     faults: int = 0
     pipeline: Pipeline = field(init=False)
@@ -268,13 +269,19 @@ class Controller:
         return ()
 
     def _checkpoint_committed(self, event: on.CheckpointCommitted) -> tuple[do.Command, ...]:
-        commands = self.checkpoints.committed(event)
+        self.trims += self.checkpoints.committed(event)
         self.detector.trouble_ended()
-        for command in commands:
-            if isinstance(command, do.Trim):
-                self.oldest_epoch = Epoch(min(command.oldest.cuts.values()) + 1)
-                self.set_aside = {key: shards for key, shards in self.set_aside.items() if key[1] >= self.oldest_epoch}
-        return (*commands, *self._released())
+        return self._trim()
+
+    def _trim(self) -> tuple[do.Command, ...]:
+        """Let go what newer checkpoints cover; but not while a recovery is on its way back from an older one."""
+        if self.recovering is not None and self.recovering.plan is not None:
+            return ()
+        trims, self.trims = self.trims, []
+        for trim in trims:
+            self.oldest_epoch = Epoch(min(trim.oldest.cuts.values()) + 1)
+            self.set_aside = {key: shards for key, shards in self.set_aside.items() if key[1] >= self.oldest_epoch}
+        return (*trims, *self._released())
 
     def _released(self) -> list[do.Command]:
         """Stream epochs that nobody will ask for again: every consumer is past them, or a checkpoint covers them."""
@@ -286,6 +293,8 @@ class Controller:
             upto = self.pipeline.units[stream.consumer].finished
             if stream.preservation == "retained":
                 upto = newest.own_cut(stream.consumer) if newest else Epoch(0)
+                if self.recovering is not None and self.recovering.plan is not None:
+                    upto = min(upto, self.recovering.plan.base.get(stream.consumer, upto))
             if pending is not None:  # epochs that a pending checkpoint still has to save
                 unsaved = [e for s, e in pending.wanted_inflight - pending.inflight.keys() if s == stream.name]
                 upto = min([upto, *(Epoch(e - 1) for e in unsaved)])
@@ -332,6 +341,7 @@ class Controller:
             duration = self.now_ms - recovering.since_ms
             commands.append(do.RecoveryEnded(recovering.plan, duration, dict(recovering.phases_ms)))
             commands += self.checkpoints.running(self.now_ms)
+            commands += self._trim() if self.trims else ()
         return commands
 
     def _replay(self, recovering: Recovering, plan: RecoveryPlan, units: set[UnitName]) -> list[do.Command]:
