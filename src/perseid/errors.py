@@ -14,6 +14,11 @@
     ├── OperatorFailed        user code raised; operator, shard, epoch and first rows are in the message
     ├── SourceChanged         a source slice is no longer the bytes it was
     ├── FaultError            a test's fault names what is not there, or came to nothing
+    ├── SimulationError       a simulation was asked for something that cannot be
+    │   ├── UnknownFault      a fault or a target that there is not
+    │   ├── FaultBeyondRun    a fault at a moment the run does not have
+    │   └── OtherVersion      a seed file of another version of the simulation
+    ├── PropertyBroken        a simulated run did what must never happen: a bug of the engine, with the seed that shows it
     └── ApplicationFailed     the application stopped; the cause is chained
 
 A message says where, what was expected, what came, and what to do.
@@ -81,6 +86,26 @@ class SourceChanged(PerseidError):
 
 class FaultError(PerseidError):
     """A fault that a test wants names something that is not there, cannot be done here, or lies beyond the run."""
+
+
+class SimulationError(PerseidError):
+    """A simulation was asked for something that cannot be."""
+
+
+class UnknownFault(SimulationError):
+    """A fault plan names a fault or a target that there is not."""
+
+
+class FaultBeyondRun(SimulationError):
+    """A fault plan names a moment that the run does not have."""
+
+
+class OtherVersion(SimulationError):
+    """A seed file was written by another version: its seeds draw other runs here."""
+
+
+class PropertyBroken(PerseidError):
+    """A simulated run did what must never happen. The message says which property, when, and what was seen."""
 
 
 class ApplicationFailed(PerseidError):

@@ -13,6 +13,7 @@ from perseid.cli.demo import demo
 from perseid.cli.inspect import inspect
 from perseid.cli.replay import replay
 from perseid.cli.run import run
+from perseid.cli.simulate import simulate
 
 app = typer.Typer(
     name="perseid",
@@ -44,6 +45,7 @@ app.command()(demo)
 app.command()(run)
 app.command()(inspect)
 app.command()(replay)
+app.command()(simulate)
 app.command()(bench)
 app.command()(chaos)
 

@@ -80,6 +80,7 @@ class Controller:
     # Rows of these went to the dead letters. What sinks hold was computed without them, so every replay leaves them out, too.
     set_aside: dict[tuple[UnitName, Epoch], set[ShardId]] = field(default_factory=dict)
     final_failures: int = 0  # of the last checkpoint
+    trims: list[do.Trim] = field(default_factory=list)  # wait for the end of a recovery
     oldest_epoch: Epoch = Epoch(1)
     faults: int = 0
     pipeline: Pipeline = field(init=False)
@@ -109,12 +110,23 @@ class Controller:
         self.now_ms = max(self.now_ms, now_ms)
         if self.phase in ("stopped", "failed"):
             return ()
-        return (*self._take_in(event), *self._advance())
+        if isinstance(event, on.HeartbeatArrived):
+            self.detector.heartbeat_arrived(event.host, self.now_ms)
+            return ()  # nothing follows from it; there are more of them than of all else together
+        commands = self._take_in(event)
+        return commands if self._one_of_many(event) else (*commands, *self._advance())
+
+    def _one_of_many(self, event: on.Event) -> bool:
+        """Is this a part of something that is not yet whole? Then nothing follows from it yet."""
+        match event:
+            case on.SnapshotsForked(unit=unit):
+                return bool(self.checkpoints.forking.get(unit))
+            case on.SnapshotWritten():
+                return self.checkpoints.pending is not None and not self.checkpoints.committing
+        return False
 
     def _take_in(self, event: on.Event) -> tuple[do.Command, ...]:
         match event:
-            case on.HeartbeatArrived(host):
-                self.detector.heartbeat_arrived(host, self.now_ms)
             case on.Ticked():
                 return self._bury(self.detector.tick(self.now_ms))
             case on.HostRegistered(host):
@@ -138,9 +150,9 @@ class Controller:
                 self.detector.work_ended(host, self.now_ms)
                 if self.recovering is not None and self.recovering.version == version:
                     self.recovering.restored(host, dict(phases), dict(reached), self.now_ms)
-            case on.RestoreFailed(host, version, message, corrupt):
+            case on.RestoreFailed(host):
                 self.detector.work_ended(host, self.now_ms)
-                return self._restore_failed(version, message, corrupt)
+                return self._restore_failed(event)
             case on.SnapshotsForked():
                 self.detector.work_ended(event.host, self.now_ms)
                 return self.checkpoints.forked(event)
@@ -149,6 +161,8 @@ class Controller:
             case on.InflightSaved():
                 return self.checkpoints.inflight_saved(event)
             case on.CheckpointFailed(checkpoint, message, host):
+                if host is not None:
+                    self.detector.work_ended(host, self.now_ms)
                 if self.checkpoints.pending is None or self.checkpoints.pending.id != checkpoint:
                     return ()
                 self.checkpoints.committing = False
@@ -239,25 +253,35 @@ class Controller:
                 self.error = event.message
         return tuple(commands)
 
-    def _restore_failed(self, version: int, message: str, corrupt: bool) -> tuple[do.Command, ...]:
+    def _restore_failed(self, event: on.RestoreFailed) -> tuple[do.Command, ...]:
         recovering = self.recovering
-        if recovering is None or recovering.plan is None or recovering.version != version:
+        if recovering is None or recovering.plan is None or recovering.version != event.version:
             return ()
-        if corrupt and recovering.plan.checkpoint is not None:
+        if event.corrupt and recovering.plan.checkpoint is not None:
             self.checkpoints.discard(recovering.plan.checkpoint)
-        elif not corrupt:
-            self.error = message
-        recovering.restart(set(), message, self.now_ms)
+        elif event.storage and recovering.failed_restores < self.settings.storage_retries:
+            recovering.failed_restores += 1  # out of reach is not lost: it is waited for
+            pause_ms = min(RETRY_PAUSE_MS * 2 ** (recovering.failed_restores - 1), RETRY_PAUSE_LIMIT_MS)
+            recovering.not_before_ms = self.now_ms + pause_ms
+        elif not event.corrupt:
+            self.error = event.message
+        recovering.restart(set(), event.message, self.now_ms)
         return ()
 
     def _checkpoint_committed(self, event: on.CheckpointCommitted) -> tuple[do.Command, ...]:
-        commands = self.checkpoints.committed(event)
+        self.trims += self.checkpoints.committed(event)
         self.detector.trouble_ended()
-        for command in commands:
-            if isinstance(command, do.Trim):
-                self.oldest_epoch = Epoch(min(command.oldest.cuts.values()) + 1)
-                self.set_aside = {key: shards for key, shards in self.set_aside.items() if key[1] >= self.oldest_epoch}
-        return (*commands, *self._released())
+        return self._trim()
+
+    def _trim(self) -> tuple[do.Command, ...]:
+        """Let go what newer checkpoints cover; but not while a recovery is on its way back from an older one."""
+        if self.recovering is not None and self.recovering.plan is not None:
+            return ()
+        trims, self.trims = self.trims, []
+        for trim in trims:
+            self.oldest_epoch = Epoch(min(trim.oldest.cuts.values()) + 1)
+            self.set_aside = {key: shards for key, shards in self.set_aside.items() if key[1] >= self.oldest_epoch}
+        return (*trims, *self._released())
 
     def _released(self) -> list[do.Command]:
         """Stream epochs that nobody will ask for again: every consumer is past them, or a checkpoint covers them."""
@@ -269,6 +293,8 @@ class Controller:
             upto = self.pipeline.units[stream.consumer].finished
             if stream.preservation == "retained":
                 upto = newest.own_cut(stream.consumer) if newest else Epoch(0)
+                if self.recovering is not None and self.recovering.plan is not None:
+                    upto = min(upto, self.recovering.plan.base.get(stream.consumer, upto))
             if pending is not None:  # epochs that a pending checkpoint still has to save
                 unsaved = [e for s, e in pending.wanted_inflight - pending.inflight.keys() if s == stream.name]
                 upto = min([upto, *(Epoch(e - 1) for e in unsaved)])
@@ -315,6 +341,7 @@ class Controller:
             duration = self.now_ms - recovering.since_ms
             commands.append(do.RecoveryEnded(recovering.plan, duration, dict(recovering.phases_ms)))
             commands += self.checkpoints.running(self.now_ms)
+            commands += self._trim() if self.trims else ()
         return commands
 
     def _replay(self, recovering: Recovering, plan: RecoveryPlan, units: set[UnitName]) -> list[do.Command]:
@@ -360,7 +387,8 @@ class Controller:
                 commands.append(do.CancelUnit(unit, state.attempt))
         if any(not self.pipeline.units[u].idle for u in affected) or not self._enough_hosts(recovering):
             return commands
-        pausing = [s.not_before_ms for u, s in self.pipeline.units.items() if u in affected]
+        pausing = [recovering.not_before_ms]
+        pausing += [s.not_before_ms for u, s in self.pipeline.units.items() if u in affected]
         if self.phase != "starting":  # hosts that die together are noticed one after the other: one burst, one recovery
             pausing.append(recovering.step_ms + self.settings.heartbeat_ms // 2)
         if self.now_ms < max(pausing, default=0):

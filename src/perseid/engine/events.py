@@ -100,12 +100,14 @@ class ShardsRestored:
 
 @dataclass(frozen=True, slots=True)
 class RestoreFailed:
-    """A host could not restore shards: the checkpoint's file is corrupt or gone (``corrupt``), or something else is wrong."""
+    """A host could not restore shards: a file of the checkpoint is corrupt or gone (``corrupt``), storage is out of its reach
+    for now (``storage``), or something else is wrong."""
 
     host: HostId
     version: Version
     message: str
     corrupt: bool
+    storage: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ class Recovering:
     phases_ms: dict[str, int] = field(default_factory=dict)
     step_ms: int = 0  # when the current step began
     failed_replays: int = 0
+    failed_restores: int = 0  # because storage was out of reach
+    not_before_ms: int = 0  # pause after such a failure
 
     def restart(self, lost: set[ShardId], reason: str, now_ms: int) -> None:
         """More was lost: forget the plan, keep what is missing."""

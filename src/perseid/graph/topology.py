@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from perseid.vocabulary import OperatorName, Preservation, ShardId, SourceName, StreamName, UnitName
 
@@ -25,7 +26,7 @@ class StreamShape:
         return self.preservation == "durable"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class UnitShape:
     """One unit: its stateful operators with their shard counts, and what they stand on."""
 
@@ -34,31 +35,31 @@ class UnitShape:
     operators: Mapping[OperatorName, int]
     feeders: Mapping[OperatorName, frozenset[OperatorName]]  # stateful operators above an operator, in the same unit
 
-    @property
+    @cached_property
     def shards(self) -> tuple[ShardId, ...]:
         return tuple(ShardId(operator, i) for operator, count in self.operators.items() for i in range(count))
 
-    @property
+    @cached_property
     def retaining(self) -> frozenset[OperatorName]:
         """Operators whose output another one stands on: kept until a checkpoint covers it (S1, buffer state)."""
         return frozenset().union(*self.feeders.values()) if self.feeders else frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Topology:
-    """All units and the streams between them."""
+    """All units and the streams between them. What follows from them is worked out once: it is asked for at every event."""
 
     units: tuple[UnitShape, ...]
     streams: tuple[StreamShape, ...]
 
     def unit(self, name: UnitName) -> UnitShape:
-        return next(u for u in self.units if u.name == name)
+        return self._units[name]
 
     def upstream(self, unit: UnitName) -> frozenset[UnitName]:
-        return frozenset(s.producer for s in self.streams if s.consumer == unit)
+        return self._upstream[unit]
 
     def downstream(self, unit: UnitName) -> frozenset[UnitName]:
-        return frozenset(s.consumer for s in self.streams if s.producer == unit)
+        return self._downstream[unit]
 
     def above(self, unit: UnitName) -> frozenset[UnitName]:
         """All units whose streams reach this one, directly or not."""
@@ -68,10 +69,22 @@ class Topology:
     def unit_of(self, operator: OperatorName) -> UnitName:
         return next(u.name for u in self.units if operator in u.operators)
 
-    @property
-    def shards(self) -> dict[ShardId, UnitName]:
+    @cached_property
+    def shards(self) -> Mapping[ShardId, UnitName]:
         return {shard: u.name for u in self.units for shard in u.shards}
 
-    @property
+    @cached_property
     def source_units(self) -> tuple[UnitName, ...]:
         return tuple(u.name for u in self.units if u.sources)
+
+    @cached_property
+    def _units(self) -> Mapping[UnitName, UnitShape]:
+        return {u.name: u for u in self.units}
+
+    @cached_property
+    def _upstream(self) -> Mapping[UnitName, frozenset[UnitName]]:
+        return {u.name: frozenset(s.producer for s in self.streams if s.consumer == u.name) for u in self.units}
+
+    @cached_property
+    def _downstream(self) -> Mapping[UnitName, frozenset[UnitName]]:
+        return {u.name: frozenset(s.consumer for s in self.streams if s.producer == u.name) for u in self.units}

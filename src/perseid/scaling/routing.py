@@ -9,8 +9,10 @@ Invariant: the shards of an operator cover the slots 0 … SLOTS-1 without gap o
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 from perseid.vocabulary import SLOTS, HostId, OperatorName, ShardId, Version
@@ -35,7 +37,7 @@ def even_slots(shards: int) -> tuple[tuple[int, int], ...]:
     return tuple((bounds[i], bounds[i + 1]) for i in range(shards))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RoutingTable:
     """Where every shard is. A change makes a new table with a higher version."""
 
@@ -61,11 +63,25 @@ class RoutingTable:
         return self.routes[shard].host
 
     def shards_on(self, host: HostId) -> tuple[ShardId, ...]:
-        return tuple(s for s, r in self.routes.items() if r.host == host)
+        return self._by_host.get(host, ())
 
     def of(self, operator: OperatorName) -> tuple[Route, ...]:
         """The routes of one operator, by shard index."""
-        return tuple(sorted((r for s, r in self.routes.items() if s.operator == operator), key=lambda r: r.shard.index))
+        return self._by_operator.get(operator, ())
+
+    @cached_property
+    def _by_host(self) -> Mapping[HostId | None, tuple[ShardId, ...]]:
+        found: dict[HostId | None, list[ShardId]] = {}
+        for shard, route in self.routes.items():
+            found.setdefault(route.host, []).append(shard)
+        return {host: tuple(shards) for host, shards in found.items()}
+
+    @cached_property
+    def _by_operator(self) -> Mapping[OperatorName, tuple[Route, ...]]:
+        found: dict[OperatorName, list[Route]] = {}
+        for shard, route in self.routes.items():
+            found.setdefault(shard.operator, []).append(route)
+        return {operator: tuple(sorted(routes, key=lambda r: r.shard.index)) for operator, routes in found.items()}
 
     def slot_table(self, operator: OperatorName) -> list[int]:
         """The shard index of every slot, for Spark to look up."""
@@ -76,21 +92,29 @@ class RoutingTable:
         return table
 
     def check(self) -> None:
-        for operator in {s.operator for s in self.routes}:
+        assert self._mistake is None, self._mistake
+
+    @cached_property
+    def _mistake(self) -> str | None:
+        for operator in self._by_operator:
             bounds = sorted(r.slots for r in self.of(operator))
-            assert bounds[0][0] == 0 and bounds[-1][1] == SLOTS, f"operator {operator!r} does not cover the slots"
-            assert all(a[1] == b[0] for a, b in pairwise(bounds)), f"{operator!r}: gap or overlap"
+            if bounds[0][0] != 0 or bounds[-1][1] != SLOTS:
+                return f"operator {operator!r} does not cover the slots"
+            if any(a[1] != b[0] for a, b in pairwise(bounds)):
+                return f"{operator!r}: gap or overlap"
+        return None
 
 
 def place(
     shards: Iterable[ShardId], load: Mapping[HostId, int], spares: Iterable[HostId] = ()
 ) -> dict[ShardId, HostId]:
     """Spread shards over hosts: first over spares, then wherever the fewest shards are. Deterministic."""
-    counts = {**dict.fromkeys(spares, 0), **load}
     fresh = set(spares)
+    emptiest = [(n, h not in fresh, h) for h, n in {**dict.fromkeys(fresh, 0), **load}.items()]
+    heapq.heapify(emptiest)
     placed: dict[ShardId, HostId] = {}
     for shard in sorted(shards):
-        host = min(counts, key=lambda h: (counts[h], h not in fresh, h))
+        count, old, host = emptiest[0]
         placed[shard] = host
-        counts[host] += 1
+        heapq.heapreplace(emptiest, (count + 1, old, host))
     return placed

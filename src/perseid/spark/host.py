@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow as pa
 
 from perseid.engine.shard import Refusal
-from perseid.errors import ChannelError, CorruptData, PerseidError
+from perseid.errors import ChannelError, CorruptData, PerseidError, StorageFailed
 from perseid.spark.channel import NO_DESCRIPTOR, Address, Connection, accept, connect, machine_id
 from perseid.spark.forked import Snapshots
 from perseid.spark.held import HeldShards, OperatorSpec
@@ -154,9 +154,12 @@ class Host:
             with self.lock:
                 done = self.shards.restore(command)
         except PerseidError as error:
-            self._tell("restore_failed", version=version, message=str(error), corrupt=isinstance(error, CorruptData))
+            corrupt, storage = isinstance(error, CorruptData), isinstance(error, StorageFailed)
+            self._tell("restore_failed", version=version, message=str(error), corrupt=corrupt, storage=storage)
         except Exception:
-            self._tell("restore_failed", version=version, message=traceback.format_exc(limit=8), corrupt=False)
+            self._tell(
+                "restore_failed", version=version, message=traceback.format_exc(limit=8), corrupt=False, storage=False
+            )
         else:
             reached = [[*held.log.shard, held.log.applied] for held in done.shards]
             for held in done.shards:

@@ -1,6 +1,6 @@
 """The keeper: one thread for slow work on storage, so that nobody waits for it.
 
-Checkpoints committed, aborted, trimmed; in-flight epochs saved; streams released; all in the order of the commands.
+Checkpoints committed, aborted, trimmed; in-flight epochs saved; all in the order of the commands.
 """
 
 from __future__ import annotations
@@ -79,8 +79,6 @@ class Keeper:
             case do.AbortCheckpoint(checkpoint):
                 self._checkpoints.delete(checkpoint)
                 self._broadcast({"kind": "forget", "paths": [layout.checkpoint(checkpoint)]})
-            case do.ReleaseStream(stream, epoch):
-                self._streams.release(stream, epoch)
             case do.Trim(delete, oldest):
                 self._trim(delete, oldest)
 

@@ -252,7 +252,8 @@ class Shell:
                 reached = {ShardId(name, index): Epoch(epoch) for name, index, epoch in message["reached"]}
                 self.post(on.ShardsRestored(link.id, message["version"], message["phases"], reached))
             case "restore_failed":
-                self.post(on.RestoreFailed(link.id, message["version"], message["message"], message["corrupt"]))
+                corrupt, storage = message["corrupt"], message["storage"]
+                self.post(on.RestoreFailed(link.id, message["version"], message["message"], corrupt, storage))
             case "forked":
                 self.post(on.SnapshotsForked(link.id, CheckpointId(message["checkpoint"]), UnitName(message["unit"])))
             case "written":
@@ -343,6 +344,8 @@ class Shell:
                     self._restore(command)
                 case do.TakeSnapshots():
                     self._take_snapshots(command)
+                case do.ReleaseStream(stream, epoch):
+                    self.streams.release(stream, epoch)  # here and now: late, it would take from what a reset put back
                 case do.ResetStreams(inflight):
                     self._event_times.clear()
                     self.streams.reset(inflight)

@@ -1,0 +1,201 @@
+"""The checkers: what must be true of every run, whatever fails. They watch from outside and share no code with the engine.
+
+sinks      every sink holds what the oracle says, every epoch, no matter how often it was run
+commits    the ledger's epochs only rise, none is left out, and a committed epoch is in its sinks
+restores   whatever is restored comes from one committed checkpoint, whole, and is what the oracle says it was
+trimming   nothing goes that a checkpoint on the root, or a unit that lags, could still need
+hosts      a host is given up once, and for good
+progress   after the last fault everything is done within a bound (``World.run``)
+
+Each raises ``PropertyBroken`` at the moment it is broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+from perseid.engine import commands as do
+from perseid.errors import PropertyBroken
+from perseid.graph.topology import Topology
+from perseid.simulation.oracle import Oracle
+from perseid.simulation.root import Manifest, Root, Snapshot, slices
+from perseid.simulation.values import Rows
+from perseid.storage.records import Admitted, Committed, Record
+from perseid.vocabulary import Epoch, HostId, ShardId, StreamName, UnitName, Version
+
+
+class Witness:
+    """Sees everything, believes nothing."""
+
+    def __init__(self, topology: Topology, root: Root, keep: int) -> None:
+        self.topology, self.root, self._keep = topology, root, keep
+        self._sources = {u.name: u.sources for u in topology.units}
+        self._unit_of = {
+            ShardId(o, i): u.name for u in topology.units for o, n in u.operators.items() for i in range(n)
+        }
+        self._admitted: dict[int, Admitted] = {}
+        self._committed: dict[UnitName, int] = dict.fromkeys(self._sources, 0)
+        self._restored: dict[tuple[int, Version], int | None] = {}  # checkpoint by generation and version
+        self._dropped: set[tuple[int, HostId]] = set()
+        self.oracle = Oracle(topology, self._rows)
+        self.rows_checked = 0
+        self.restores = 0
+
+    def _rows(self, unit: UnitName, epoch: Epoch) -> list[Rows]:
+        return slices(self._admitted[epoch], self._sources[unit]) if self._sources[unit] else []
+
+    # -- sinks and commits ----------------------------------------------------------------------------------------
+
+    def appended(self, records: list[Record]) -> None:
+        """The ledger has these now."""
+        for record in records:
+            if isinstance(record, Admitted):
+                known = self._admitted.setdefault(record.epoch, record)
+                if known.slices != record.slices:
+                    broken("commits", f"epoch {record.epoch} was admitted twice, with other rows the second time")
+            elif isinstance(record, Committed):
+                self._commit(record)
+
+    def _commit(self, record: Committed) -> None:
+        last = self._committed[record.unit]
+        if record.epoch > last + 1:
+            broken("commits", f"unit {record.unit}: epoch {record.epoch} committed after {last}: one is left out")
+        if (record.unit, record.epoch) not in self.root.sinks:
+            broken("commits", f"unit {record.unit}: epoch {record.epoch} is committed, its sink does not have it")
+        self._committed[record.unit] = max(last, record.epoch)
+        if self.root.ledger.committed.get(record.unit, 0) < self._committed[record.unit]:
+            broken("commits", f"unit {record.unit}: the ledger went back behind epoch {last}")
+
+    def sink_written(self, unit: UnitName, epoch: Epoch, rows: Rows) -> None:
+        expected = self.oracle.output(unit, epoch)
+        if rows != expected:
+            broken(
+                "sinks", f"unit {unit}, epoch {epoch}: the sink was given other rows than a run without faults gives"
+            )
+        self.rows_checked += rows.size
+
+    def ended(self, epochs: int) -> None:
+        """The application says that it is done."""
+        for unit in self._sources:
+            for number in range(1, epochs + 1):
+                held = self.root.sinks.get((unit, Epoch(number)))
+                if held is None:
+                    broken("sinks", f"unit {unit}, epoch {number} never reached its sink")
+                elif held[1] != self.oracle.output(unit, Epoch(number)):
+                    broken("sinks", f"unit {unit}, epoch {number}: the sink holds other rows than it should")
+
+    # -- restores -------------------------------------------------------------------------------------------------
+
+    def commanded(self, generation: int, command: do.Command) -> None:
+        """The controller wants this."""
+        match command:
+            case do.RestoreShards(_, version, shards) if generation == self.root.generation:
+                for route, snapshot, epoch in shards:
+                    self._restore_wanted(generation, version, route.shard, snapshot, epoch)
+            case do.DropHost(host):
+                if (generation, host) in self._dropped:
+                    broken("hosts", f"host {host} was given up twice: after the first time its word must not count")
+                self._dropped.add((generation, host))
+
+    def _restore_wanted(
+        self, generation: int, version: Version, shard: ShardId, snapshot: object, epoch: Epoch
+    ) -> None:
+        unit = self._unit_of[shard]
+        if snapshot is None:
+            checkpoint = None
+            if epoch:
+                broken("restores", f"shard {shard} starts fresh at epoch {epoch}: the rows before are lost")
+        else:
+            assert isinstance(snapshot, Snapshot)
+            checkpoint = int(snapshot.path.partition("/")[0])
+            manifest = self.root.manifests.get(checkpoint)  # type: ignore[call-overload]
+            if manifest is None:
+                broken("restores", f"shard {shard} is restored from checkpoint {checkpoint}, which is not committed")
+            elif manifest.shards.get(shard) != snapshot or manifest.cuts[unit] != epoch:
+                broken("restores", f"shard {shard} at epoch {epoch}: checkpoint {checkpoint} has it otherwise")
+        known = self._restored.setdefault((generation, version), checkpoint)
+        if known != checkpoint:
+            broken("restores", f"version {version} is restored from checkpoints {known} and {checkpoint}: mixed")
+
+    def loaded(self, shard: ShardId, epoch: Epoch, state: int) -> None:
+        """A host holds this state now, restored."""
+        self.restores += 1
+        if state != self.oracle.state(shard, epoch):
+            broken("restores", f"shard {shard} was restored at epoch {epoch} with another state than it had there")
+
+    def checkpoint_committed(self, manifest: Manifest) -> None:
+        """A manifest is durable: from now on everything may depend on it."""
+        name = f"checkpoint {manifest.id}"
+        for shard, unit in self._unit_of.items():
+            snapshot = manifest.shards.get(shard)
+            if snapshot is None or snapshot.path not in self.root.files:
+                broken("restores", f"{name} is committed without a durable snapshot of shard {shard}")
+            elif snapshot.epoch != manifest.cuts[unit]:
+                broken(
+                    "restores", f"{name}: shard {shard} is at epoch {snapshot.epoch}, its unit at {manifest.cuts[unit]}"
+                )
+            elif snapshot.digest != self.oracle.state(shard, snapshot.epoch):
+                broken("restores", f"{name}: shard {shard} was saved with another state than it must have")
+        for stream in self.topology.streams:
+            if stream.preservation == "durable":
+                continue
+            above, below = manifest.cuts[stream.producer], manifest.cuts[stream.consumer]
+            for number in range(below + 1, above + 1):
+                path = manifest.inflight.get((stream.name, Epoch(number)))
+                if path is None or self.root.saved.get(path) != self.oracle.output(stream.producer, Epoch(number)):
+                    broken(
+                        "restores", f"{name}: epoch {number} of stream {stream.name} lies between its cuts and is lost"
+                    )
+
+    # -- trimming -------------------------------------------------------------------------------------------------
+
+    def trimmed(self, epoch: Epoch, streams: Mapping[StreamName, Epoch]) -> None:
+        """The ledger (and with it the sources) and durable streams are gone up to here; so are deleted checkpoints."""
+        newest = sorted(self.root.manifests.values(), key=lambda m: -m.id)
+        whole = [m for m in newest if all(self._good(s) for s in m.shards.values())][: self._keep]
+        if epoch and not whole:
+            broken("trimming", f"everything up to epoch {epoch} is gone, and no whole checkpoint is left")
+        for manifest in whole:
+            if min(manifest.cuts.values()) < epoch:
+                broken(
+                    "trimming",
+                    f"checkpoint {manifest.id} stands at {dict(manifest.cuts)}, sources begin at {epoch + 1}",
+                )
+            for stream in self.topology.streams:
+                if streams.get(stream.name, 0) > manifest.cuts[stream.consumer]:
+                    upto = streams[stream.name]
+                    broken(
+                        "trimming", f"checkpoint {manifest.id} needs stream {stream.name}, which begins at {upto + 1}"
+                    )
+
+    def _good(self, snapshot: Snapshot) -> bool:
+        file = self.root.files.get(snapshot.path)
+        return file is not None and file.good and file.state == snapshot.digest
+
+    def released(
+        self, name: StreamName, epoch: Epoch, finished: Mapping[UnitName, Epoch], newest: Manifest | None
+    ) -> None:
+        """A stream in memory is gone up to here. ``finished`` is how far the units are, as their own jobs say."""
+        for stream in self.topology.streams:
+            if stream.name != name:
+                continue
+            needed = finished[stream.consumer]
+            if stream.preservation == "retained":
+                needed = newest.cuts[stream.consumer] if newest is not None else Epoch(0)
+            if epoch > needed:
+                broken(
+                    "trimming", f"stream {name} was let go up to epoch {epoch}; {stream.consumer} needs {needed + 1}"
+                )
+
+    def forget(self, epoch: Epoch) -> None:
+        """Long runs: nobody asks for what lies before this epoch any more."""
+        self.oracle.forget(epoch)
+        for old in [e for e in self._admitted if e < epoch]:
+            del self._admitted[old]
+        for key in [k for k in self.root.sinks if k[1] < epoch - 20]:
+            del self.root.sinks[key]
+
+
+def broken(rule: str, what: str) -> NoReturn:
+    raise PropertyBroken(f"{rule}: {what}")

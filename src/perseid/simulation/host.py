@@ -1,0 +1,104 @@
+"""A simulated host: the engine's shard logs around numbers for state. It does what ``spark.host`` does, without a process.
+
+It knows only what it was told. Asleep, it does nothing; awake again, it goes on as if nothing had been: a zombie, which the
+shard logs and the controller must not believe.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from perseid.checkpoint.life import SavedShard
+from perseid.engine import events as on
+from perseid.engine.shard import Refusal, ShardLog
+from perseid.scaling.routing import Route
+from perseid.simulation.root import Root, Snapshot
+from perseid.simulation.site import Machine
+from perseid.simulation.values import FRESH, Rows, applied
+from perseid.vocabulary import Epoch, Generation, HostId, OperatorName, ShardId, Version
+
+
+class Request(NamedTuple):
+    """One task's question: this epoch, these rows, under this version of the routing."""
+
+    shard: ShardId
+    epoch: Epoch
+    version: Version
+    rows: Rows
+    came: int  # how many of the rows came; a task cut short brings fewer
+    release: Epoch
+    recall: bool = False  # give the answer that was kept, apply nothing
+
+
+@dataclass(slots=True)
+class Held:
+    """A shard in memory."""
+
+    log: ShardLog[int]
+    state: int
+
+
+@dataclass
+class Host:
+    """One process with its shards."""
+
+    id: HostId
+    machine: Machine
+    generation: Generation
+    shard_log: type[ShardLog[int]]
+    retaining: frozenset[OperatorName]  # operators whose answers are kept until a checkpoint covers them
+    shards: dict[ShardId, Held] = field(default_factory=dict)
+    alive: bool = True
+    dropped: bool = False  # the controller has given it up; it may not know yet
+    inbound_ms: int = 0  # messages keep their order
+    outbound_ms: int = 0
+    beaten_ms: int = -1_000_000
+
+    @cached_property
+    def heartbeat(self) -> on.HeartbeatArrived:
+        return on.HeartbeatArrived(self.id)
+
+    def ask(self, request: Request) -> int | Refusal:
+        """What ``spark.host`` answers a task."""
+        held = self.shards.get(request.shard)
+        if held is None:
+            return Refusal("stale", f"shard {request.shard} is not on this host")
+        log = held.log
+        decision = log.ask(request.epoch, request.version, None if request.recall else request.came)
+        if isinstance(decision, Refusal):
+            return decision
+        if decision == "answer":
+            return log.answers[request.epoch]
+        if request.recall:
+            return Refusal("gap", f"shard {request.shard} has not applied epoch {request.epoch}: nothing to recall")
+        log.release(request.release)
+        held.state = applied(held.state, request.epoch, request.rows, request.shard.index, request.came)
+        log.applied_epoch(request.epoch, held.state, request.came)
+        return held.state
+
+    def restore(
+        self,
+        root: Root,
+        now_ms: int,
+        version: Version,
+        route: Route,
+        saved: SavedShard | None,
+        epoch: Epoch,
+        retain: Epoch,
+    ) -> int:
+        """Hold a shard as its snapshot has it; its state. Raises ``CorruptData`` or ``StorageFailed``."""
+        state = FRESH
+        if saved is not None:
+            assert isinstance(saved, Snapshot) and saved.epoch == epoch
+            state = root.read_snapshot(now_ms, saved)
+        if route.shard.operator in self.retaining:
+            retain = Epoch(epoch + 1)
+        self.shards[route.shard] = Held(self.shard_log(route.shard, version, epoch, retain_from=retain), state)
+        return state
+
+    def standing_at(self, shards: tuple[Route, ...], epoch: Epoch) -> bool:
+        """Can a snapshot of these shards at this epoch be taken?"""
+        helds = [self.shards.get(route.shard) for route in shards]
+        return all(h is not None and h.log.applied == epoch and not h.log.poisoned for h in helds)

@@ -1,0 +1,286 @@
+"""The data's way: one epoch of one unit as a job, and replays; what ``spark.unit_worker``, ``frames`` and ``exchange`` do with Spark.
+
+A stage asks every shard of one operator, in random order and in a few steps, so that anything may happen in between. Tasks are tried
+again, outlive their job, or are cut short (``Scenario.mishaps``), as Spark's are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from perseid.engine import commands as do
+from perseid.engine import events as on
+from perseid.engine.shard import Refusal
+from perseid.errors import Fenced, StorageFailed
+from perseid.scaling.routing import RoutingTable
+from perseid.simulation.checkers import broken
+from perseid.simulation.host import Request
+from perseid.simulation.oracle import in_order, outlets
+from perseid.simulation.streams import Block, StreamGone
+from perseid.simulation.values import NO_ROWS, Rows, answers, share, together
+from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, UnitName
+
+if TYPE_CHECKING:
+    from perseid.simulation.driver import SimulatedDriver
+
+REPLAY_EPOCHS = 16
+_KINDS: Mapping[str, on.FailureKind] = {
+    "raised": "operator",
+    "poisoned": "poisoned",
+    "gap": "poisoned",
+    "released": "released",
+}
+
+
+class JobFailed(Exception):
+    """A task failed for good."""
+
+    def __init__(
+        self, kind: on.FailureKind, message: str, hosts: tuple[HostId, ...] = (), shards: tuple[ShardId, ...] = ()
+    ) -> None:
+        super().__init__(message)
+        self.kind, self.message, self.hosts, self.shards = kind, message, hosts, shards
+
+
+class Stuck(Exception):
+    """A host does not answer; the task waits."""
+
+
+class Job:
+    """What epochs and replays have in common."""
+
+    def __init__(self, driver: SimulatedDriver, command: do.RunEpoch | do.ReplayShards) -> None:
+        self.driver, self.world = driver, driver.world
+        self.unit: UnitName = command.unit
+        self.attempt, self.routing, self.again = command.attempt, command.routing, command.again
+        self.shape = driver.topology.unit(command.unit)
+        self.cancelled = self.ended = False
+
+    def step(self, action: Any, ms: int, *args: Any) -> None:
+        """Go on in a while, unless the job was taken back."""
+        self.world.clock.after(ms, self._step, action, args)
+
+    def _step(self, action: Any, args: tuple[Any, ...]) -> None:
+        if self.ended or not self.driver.alive:
+            return
+        if self.driver.asleep:
+            self.world.clock.at(self.driver.asleep_ms, self._step, action, args)
+            return
+        if self.cancelled:
+            self.fail("cancelled", "taken back")
+            return
+        try:
+            action(*args)
+        except Stuck:
+            self.step(action, 40, *args)
+        except JobFailed as error:
+            self.fail(error.kind, error.message, error.hosts, error.shards)
+        except StreamGone as error:
+            self.fail("released", str(error))
+        except Fenced as error:
+            self.fail("fenced", str(error))
+        except StorageFailed as error:
+            self.fail("storage", str(error))
+
+    def fail(
+        self, kind: on.FailureKind, message: str, hosts: tuple[HostId, ...] = (), shards: tuple[ShardId, ...] = ()
+    ) -> None:
+        if not self.ended:
+            self.end()
+            self.outlived()
+            self.driver.tell(on.UnitFailed(self.unit, self.epoch, self.attempt, kind, message, hosts, shards), 3)
+
+    def end(self) -> None:
+        self.ended = True
+        self.driver.jobs.pop(self.attempt, None)
+
+    @property
+    def epoch(self) -> Epoch:
+        raise NotImplementedError
+
+    def outlived(self) -> None:
+        """Tasks that do not hear at once that their job is over."""
+
+    def released(self, operator: OperatorName, consumed: Epoch, covered: Epoch) -> Epoch:
+        return min(consumed, covered) if operator in self.shape.retaining else consumed
+
+    def input(self, epoch: Epoch) -> Rows:
+        """The unit's rows of an epoch."""
+        refreshed = self.routing if self.again else None
+        parts = self.driver.source_rows(self.unit, epoch)
+        parts += [self.driver.streams.read(s, epoch, refreshed) for s in self.driver.inputs[self.unit]]
+        return together(parts)
+
+
+class EpochJob(Job):
+    """One epoch of one unit, from its input to its sink."""
+
+    def __init__(self, driver: SimulatedDriver, command: do.RunEpoch) -> None:
+        super().__init__(driver, command)
+        self.command = command
+        self.operators = in_order(self.shape)
+        self.said: dict[OperatorName, Rows] = {}
+        self.waiting: list[Request] = []
+        self.states: dict[ShardId, int] = {}
+        self.whole: Rows | None = None
+        self.step(self._next_operator, self.world.some("job"))
+
+    @property
+    def epoch(self) -> Epoch:
+        return self.command.epoch
+
+    def _next_operator(self) -> None:
+        if self.whole is None:
+            spoiled = self.world.spoiled(self.command)
+            if spoiled is not None:
+                raise spoiled
+            self.whole = self.input(self.epoch)
+        if len(self.said) == len(self.operators):
+            self._output()
+            return
+        operator = self.operators[len(self.said)]
+        feeders = self.shape.feeders.get(operator)
+        rows = together([self.said[o] for o in sorted(feeders)]) if feeders else self.whole
+        count = self.shape.operators[operator]
+        release = self.released(operator, self.command.release, self.command.release_covered)
+        version = self.routing.version
+        self.waiting = [
+            Request(ShardId(operator, i), self.epoch, version, rows, share(rows, i, count), release)
+            for i in range(count)
+        ]
+        self.states = {}
+        if count > 1:
+            self.world.random.shuffle(self.waiting)
+        self._ask(operator, rows)
+
+    def _ask(self, operator: OperatorName, rows: Rows) -> None:
+        size = -(-self.shape.operators[operator] // self.world.scenario.chunks)
+        for _ in range(min(size, len(self.waiting))):
+            request = self.waiting[-1]
+            answer = self.driver.ask(self.routing, request)
+            if self.world.mishap():
+                again = self.driver.ask(self.routing, request)
+                if again != answer:
+                    broken("sinks", f"shard {request.shard} gave two answers to epoch {request.epoch}")
+            self.states[request.shard] = answer
+            self.waiting.pop()
+        pace = self.driver.pace_of(self.routing, self.shape)
+        if self.waiting:
+            self.step(self._ask, int(self.world.some("job") * pace), operator, rows)
+            return
+        count = self.shape.operators[operator]
+        self.said[operator] = answers([self.states[ShardId(operator, i)] for i in range(count)], rows)
+        self.step(self._next_operator, int(self.world.some("job") * pace))
+
+    def _output(self) -> None:
+        driver, world = self.driver, self.world
+        assert self.whole is not None
+        last = outlets(self.shape)
+        rows = together([self.said[o] for o in last]) if last else self.whole
+        admitted = driver.admitted(self.epoch)
+        for stream in driver.outputs[self.unit]:
+            machine = world.random.choice(world.machines)
+            if driver.durable(stream):
+                world.root.check(driver.generation)
+                world.root.reach(world.clock.now_ms)
+            driver.streams.put(
+                stream, self.epoch, admitted.digest, Block(rows, machine, world.clock.now_ms, self.routing)
+            )
+        held = world.root.sinks.get((self.unit, self.epoch))
+        if held is None or held[0] != admitted.digest:
+            world.root.write_sink(driver.generation, world.clock.now_ms, self.unit, admitted, rows)
+        world.witness.sink_written(self.unit, self.epoch, rows)
+        self.end()
+        driver.unit_finished(self.unit, self.epoch)
+        driver.tell(on.UnitFinished(self.unit, self.epoch, self.attempt), 1)
+
+    def outlived(self) -> None:
+        for request in self.waiting:
+            if self.world.mishap(6):
+                cut = self.world.random.randint(0, request.came) if self.world.mishap(6) else request.came
+                late = Request(request.shard, request.epoch, request.version, request.rows, cut, request.release)
+                self.driver.ask_late(self.routing, late)
+
+
+class ReplayJob(Job):
+    """Epochs fed again to shards that were restored; nothing reaches sinks."""
+
+    def __init__(self, driver: SimulatedDriver, command: do.ReplayShards) -> None:
+        super().__init__(driver, command)
+        self.command = command
+        self.lost = frozenset(command.shards)
+        self.operators = [
+            o for o in in_order(self.shape) if any(s.operator == o for s in self.lost) or self._stood_on(o)
+        ]
+        self.asked = [
+            ShardId(o, i)
+            for o in self.operators
+            for i in range(self.shape.operators[o])
+            if ShardId(o, i) in self.lost or self._stood_on(o)
+        ]
+        self.step(self._feed, self.world.some("replay"), command.first)
+
+    @property
+    def epoch(self) -> Epoch:
+        return self.command.last
+
+    def _stood_on(self, operator: OperatorName) -> bool:
+        return any(operator in self.shape.feeders.get(s.operator, ()) for s in self.lost)
+
+    def _feed(self, first: Epoch) -> None:
+        last = min(self.command.last, first + REPLAY_EPOCHS - 1)
+        self.driver.reach(self.routing, self.asked)  # before anything is applied: a task that waits has applied nothing
+        for number in range(first, last + 1):
+            self._one(Epoch(number))
+        self.driver.replayed(self.unit, self.lost, first, Epoch(last))
+        if last == self.command.last:
+            self.end()
+            self.driver.tell(on.ReplayFinished(self.unit, self.attempt), 2)
+        else:
+            pace = self.driver.pace_of(self.routing, self.shape)
+            self.step(self._feed, int(self.world.some("replay") * pace), Epoch(last + 1))
+
+    def _one(self, epoch: Epoch) -> None:
+        whole = self.input(epoch)
+        said: dict[OperatorName, Rows] = {}
+        for operator in self.operators:
+            feeders = self.shape.feeders.get(operator)
+            rows = together([said[o] for o in sorted(feeders)]) if feeders else whole
+            count = self.shape.operators[operator]
+            release = self.released(operator, self.command.release, Epoch(0))
+            wanted = self._stood_on(operator)
+            states = []
+            for i in range(count):
+                shard = ShardId(operator, i)
+                if shard not in self.lost and not wanted:
+                    continue
+                request = Request(
+                    shard, epoch, self.routing.version, rows, share(rows, i, count), release, shard not in self.lost
+                )
+                states.append(self.driver.ask(self.routing, request))
+            if wanted:
+                said[operator] = answers(states, rows)
+
+
+def rebuilt(driver: SimulatedDriver, unit: UnitName, epoch: Epoch, routing: RoutingTable) -> Rows:
+    """A unit's output of an epoch once more, from the answers its hosts keep."""
+    shape = driver.topology.unit(unit)
+    last = outlets(shape)
+    if not last:
+        parts = driver.source_rows(unit, epoch)
+        return together([*parts, *(driver.streams.read(s, epoch, routing) for s in driver.inputs[unit])])
+    said = []
+    for operator in last:
+        states = [
+            driver.ask(routing, Request(ShardId(operator, i), epoch, routing.version, NO_ROWS, 0, Epoch(0), True))
+            for i in range(shape.operators[operator])
+        ]
+        said.append(answers(states, NO_ROWS))
+    return together(said)
+
+
+def failure_of(refusal: Refusal, shard: ShardId) -> JobFailed:
+    """How a refusal fails the job."""
+    kind = _KINDS.get(refusal.kind, "other")
+    return JobFailed(kind, refusal.message, (), (shard,) if kind in ("operator", "poisoned") else ())

@@ -1,0 +1,79 @@
+"""The oracle: what every shard and sink must hold, from the admitted slices alone. It knows nothing of hosts, jobs or faults.
+
+It folds epochs in order, unit after unit, as the papers' models do on paper. It shares no code with the engine: only the graph's shape and
+the arithmetic of values.
+
+Invariant: an epoch's values are computed once, from the epoch before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from perseid.graph.topology import Topology, UnitShape
+from perseid.simulation.values import FRESH, Rows, answers, applied, share, together
+from perseid.vocabulary import Epoch, OperatorName, ShardId, UnitName
+
+
+def in_order(unit: UnitShape) -> list[OperatorName]:
+    """A unit's operators, each behind those it stands on."""
+    return sorted(unit.operators, key=lambda o: (len(unit.feeders.get(o, ())), o))
+
+
+def outlets(unit: UnitShape) -> list[OperatorName]:
+    """Operators no other one stands on: what leaves the unit is what they say."""
+    below = frozenset().union(*unit.feeders.values()) if unit.feeders else frozenset[OperatorName]()
+    return [o for o in in_order(unit) if o not in below]
+
+
+class Oracle:
+    """Answers: what does a unit give for an epoch, what is a shard's state after it?"""
+
+    def __init__(self, topology: Topology, sources: Callable[[UnitName, Epoch], list[Rows]]) -> None:
+        self._topology, self._sources = topology, sources
+        self._outputs: dict[tuple[UnitName, int], Rows] = {}
+        self._after: dict[int, dict[ShardId, int]] = {}  # every shard's state, by epoch
+        self._order = [(u, in_order(u), outlets(u)) for u in topology.units]
+        self._shards = {o: [ShardId(o, i) for i in range(n)] for u in topology.units for o, n in u.operators.items()}
+        self._after[0] = {shard: FRESH for shards in self._shards.values() for shard in shards}
+        self._inputs = {u.name: [s.producer for s in topology.streams if s.consumer == u.name] for u in topology.units}
+        self.epochs = 0
+
+    def output(self, unit: UnitName, epoch: Epoch) -> Rows:
+        """What leaves a unit in an epoch."""
+        self._fold(epoch)
+        return self._outputs[(unit, epoch)]
+
+    def state(self, shard: ShardId, epoch: Epoch) -> int:
+        """A shard's state after an epoch (0: at the beginning)."""
+        self._fold(epoch)
+        return self._after[epoch][shard]
+
+    def forget(self, epoch: Epoch) -> None:
+        """Nobody asks for epochs before this one again."""
+        self._fold(epoch)
+        for old in [e for e in self._after if e < epoch]:
+            del self._after[old]
+        for key in [k for k in self._outputs if k[1] < epoch]:
+            del self._outputs[key]
+
+    def _fold(self, epoch: int) -> None:
+        while self.epochs < epoch:
+            self.epochs += 1
+            self._after[self.epochs] = {}
+            for unit, order, last in self._order:
+                self._unit(unit, order, last, Epoch(self.epochs))
+
+    def _unit(self, unit: UnitShape, order: list[OperatorName], last: list[OperatorName], epoch: Epoch) -> None:
+        rows = [*self._sources(unit.name, epoch), *(self._outputs[(u, epoch)] for u in self._inputs[unit.name])]
+        whole = together(rows)
+        said: dict[OperatorName, Rows] = {}
+        before, after = self._after[epoch - 1], self._after[epoch]
+        for operator in order:
+            above = unit.feeders.get(operator)
+            mine = together([said[o] for o in sorted(above)]) if above else whole
+            shards = self._shards[operator]
+            states = [applied(before[s], epoch, mine, s.index, share(mine, s.index, len(shards))) for s in shards]
+            after.update(zip(shards, states, strict=True))
+            said[operator] = answers(states, mine)
+        self._outputs[(unit.name, epoch)] = together([said[o] for o in last]) if last else whole

@@ -1,0 +1,177 @@
+"""The simulated checkpoint root: ledger, checkpoints, preserved streams, sinks; durable whatever dies.
+
+The ledger is the real one's index (``storage.records``) without the file. Every change is made under a driver's generation and refused
+(``Fenced``) once a newer driver has opened the root, as the lease does. Trouble can be put upon it: writes that fail,
+that tear (they fail and leave half a file behind), that are slow; files that rot.
+
+Invariant: a reader never sees half a thing as a whole one: what is torn or damaged fails its hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from perseid.checkpoint.life import CompletedCheckpoint
+from perseid.engine.controller import Past
+from perseid.errors import CorruptData, Fenced, StorageFailed
+from perseid.simulation.values import Rows
+from perseid.storage.records import Admitted, Index, Record, Trimmed
+from perseid.vocabulary import (
+    CheckpointId,
+    Epoch,
+    Generation,
+    OperatorName,
+    ShardId,
+    SourceName,
+    StreamName,
+    UnitName,
+)
+
+FIRST_ID_GAP = 100  # as storage.manifest: ids of checkpoints that a dead driver may have begun are not used again
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a manifest says of a shard's snapshot; ``digest`` is of the state."""
+
+    operator: OperatorName
+    index: int
+    epoch: Epoch
+    path: str
+    digest: int
+    bytes: int
+
+
+@dataclass(slots=True)
+class File:
+    """A snapshot file: the state it holds, and whether its bytes are still what they were."""
+
+    state: int
+    good: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A committed checkpoint on the root."""
+
+    id: CheckpointId
+    cuts: Mapping[UnitName, Epoch]
+    shards: Mapping[ShardId, Snapshot]
+    inflight: Mapping[tuple[StreamName, Epoch], str]
+
+
+@dataclass(slots=True)
+class Root:
+    """All that is durable."""
+
+    generation: Generation = Generation(0)
+    ledger: Index = field(default_factory=lambda: Index(Trimmed()))
+    manifests: dict[CheckpointId, Manifest] = field(default_factory=dict)
+    begun: CheckpointId = CheckpointId(0)  # the newest checkpoint that has a folder
+    files: dict[str, File] = field(default_factory=dict)
+    saved: dict[str, Rows] = field(default_factory=dict)  # in-flight epochs of checkpoints, by path
+    preserved: dict[tuple[StreamName, Epoch], tuple[str, Rows]] = field(default_factory=dict)
+    sinks: dict[tuple[UnitName, Epoch], tuple[str, Rows]] = field(default_factory=dict)
+    failing_ms: int = 0  # until then every write fails
+    torn: bool = False  # and leaves half a file behind
+    slow_ms: int = 0
+    bytes_written: int = 0
+
+    # -- trouble --------------------------------------------------------------------------------------------------
+
+    def check(self, generation: Generation) -> None:
+        if generation != self.generation:
+            raise Fenced(f"generation {self.generation} of the driver has taken over from generation {generation}")
+
+    def reach(self, now_ms: int) -> None:
+        """Raise ``StorageFailed`` if nothing can be written or read now."""
+        if now_ms < self.failing_ms:
+            raise StorageFailed("the root is out of reach")
+
+    def pace(self, now_ms: int) -> float:
+        return 20.0 if now_ms < self.slow_ms else 1.0
+
+    # -- what drivers do ------------------------------------------------------------------------------------------
+
+    def open(self) -> Generation:
+        """A driver starts here; whoever was here before is fenced from now on."""
+        self.generation = Generation(self.generation + 1)
+        return self.generation
+
+    def past(self) -> Past:
+        """What a driver finds, as ``spark.past`` reads it."""
+        usable = [m for m in self.manifests.values() if min(m.cuts.values()) >= self.ledger.base.epoch]
+        return Past(
+            checkpoints=[
+                CompletedCheckpoint(m.id, dict(m.cuts), dict(m.shards), dict(m.inflight))
+                for m in sorted(usable, key=lambda m: -m.id)
+            ],
+            admitted=self.ledger.last_admitted,
+            oldest_epoch=Epoch(self.ledger.base.epoch + 1),
+            next_checkpoint=CheckpointId(self.begun + FIRST_ID_GAP if self.begun else 1),
+        )
+
+    def append(self, generation: Generation, now_ms: int, records: list[Record]) -> None:
+        self.check(generation)
+        self.reach(now_ms)
+        for record in self.ledger.news(records):
+            self.ledger.add(record)
+
+    def admitted(self, epoch: Epoch) -> Admitted | None:
+        return self.ledger.admitted.get(epoch)
+
+    def commit(self, generation: Generation, now_ms: int, manifest: Manifest) -> None:
+        self.check(generation)
+        self.reach(now_ms)
+        self.manifests[manifest.id] = manifest
+
+    def delete(self, generation: Generation, checkpoint: CheckpointId) -> None:
+        self.check(generation)
+        self.manifests.pop(checkpoint, None)
+        folder = f"{checkpoint}/"
+        for path in [p for p in self.files if p.startswith(folder)]:
+            del self.files[path]
+        for path in [p for p in self.saved if p.startswith(folder)]:
+            del self.saved[path]
+
+    def trim(self, generation: Generation, epoch: Epoch, streams: Mapping[StreamName, Epoch]) -> None:
+        self.check(generation)
+        for key in [k for k in self.preserved if k[1] <= streams.get(k[0], 0)]:
+            del self.preserved[key]
+        self.ledger = self.ledger.trimmed(epoch)
+
+    def write_sink(self, generation: Generation, now_ms: int, unit: UnitName, admitted: Admitted, rows: Rows) -> None:
+        self.check(generation)
+        self.reach(now_ms)
+        self.sinks[(unit, admitted.epoch)] = (admitted.digest, rows)
+
+    # -- what hosts do: they know no generation, and must do no harm ----------------------------------------------
+
+    def write_snapshot(self, now_ms: int, checkpoint: CheckpointId, path: str, state: int, size: int) -> None:
+        """All of a file, under its last name; or nothing; or, where writes tear, half of it."""
+        self.begun = max(self.begun, checkpoint)
+        if now_ms < self.failing_ms:
+            if self.torn:
+                self.files[path] = File(state, good=False)
+            raise StorageFailed("the root is out of reach")
+        self.files[path] = File(state)
+        self.bytes_written += size
+
+    def read_snapshot(self, now_ms: int, snapshot: Snapshot) -> int:
+        """The state it holds. Raises ``CorruptData`` if it is not what the manifest names."""
+        if now_ms < self.failing_ms:
+            raise StorageFailed("the root is out of reach")
+        file = self.files.get(snapshot.path)
+        if file is None or not file.good or file.state != snapshot.digest:
+            raise CorruptData(f"snapshot {snapshot.path} is missing or fails its hash")
+        return file.state
+
+
+def slices(admitted: Admitted, sources: tuple[SourceName, ...]) -> list[Rows]:
+    """The rows of a unit's sources in an epoch."""
+    found = []
+    for name in sources:
+        start, end = admitted.slices[name]
+        found.append(Rows(hash((int(start), int(end), sum(name.encode()))), end - start))
+    return found

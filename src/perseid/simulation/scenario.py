@@ -1,0 +1,146 @@
+"""A scenario: everything a run depends on, drawn from a seed. The same seed and options give the same run, everywhere.
+
+Settings that nobody names are drawn, too: queue, keep, heartbeat, period, shards. So over many seeds all combinations are tried.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from perseid.checkpoint.schemes import Scheme, parallel, source
+from perseid.engine.controller import EngineSettings
+from perseid.errors import SettingsError
+from perseid.graph.topology import Topology
+from perseid.simulation import graphs
+from perseid.simulation.faults import CutOff, Driver, Fault, FaultPlan, Kill, Pause, Planned, Slow, Storage, Trouble
+from perseid.simulation.site import Site, Target
+
+SCHEMES: dict[str, Callable[[float], Scheme]] = {"source": source, "parallel": parallel}
+"""Schemes by name, each made from a period in seconds. A new scheme joins the simulation by joining this."""
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long things take, from … to, in milliseconds."""
+
+    message: Range = (1, 5)
+    job: Range = (3, 30)  # one stage of an epoch's job
+    replay: Range = (2, 60)  # one job of a replay
+    snapshot: Range = (5, 300)
+    restore: Range = (5, 200)
+    start: Range = (50, 900)  # of a host
+    storage: Range = (1, 10)
+    lease: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One run, completely described."""
+
+    seed: int
+    topology: Topology
+    settings: EngineSettings
+    site: Site
+    epochs: int
+    plan: FaultPlan = FaultPlan()
+    slots: int = 2  # hosts that fit on a machine
+    epoch_rows: int = 1000  # at most, per source
+    chunks: int = 3  # a stage's shards are asked in so many steps
+    mishaps: float = 0.05  # how often a task is tried again, outlives its job, or is cut short
+    patience_ms: int = 240_000  # after the last fault everything must be done within this
+    limit_ms: int = 3_600_000
+    times: Times = Times()
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a user may fix; the rest is drawn."""
+
+    hosts: int | None = None
+    epochs: int = 200
+    scheme: str | None = None
+    faults: FaultPlan | None = None
+    settings: Mapping[str, int] = field(default_factory=dict)  # queue, keep, spares, heartbeat_ms, period_ms, shards
+
+
+DRAWN = ("queue", "keep", "spares", "heartbeat_ms", "period_ms", "shards")
+
+
+def scheme_named(name: str, period_s: float) -> Scheme:
+    if name not in SCHEMES:
+        raise SettingsError(f"no scheme {name!r} to simulate; there are: {', '.join(SCHEMES)}")
+    return SCHEMES[name](period_s)
+
+
+def drawn(seed: int, options: Options | None = None) -> Scenario:
+    """The scenario of a seed."""
+    options = options or Options()
+    if options.epochs < 1 or (options.hosts is not None and options.hosts < 1):
+        raise SettingsError(
+            f"a simulation needs hosts and epochs, got {options.hosts} hosts and {options.epochs} epochs"
+        )
+    if unknown := sorted(options.settings.keys() - set(DRAWN)):
+        raise SettingsError(f"no setting {unknown[0]!r} to simulate; there are: {', '.join(DRAWN)}")
+    draw = random.Random(seed)
+    given = options.settings
+    hosts = draw.choice([2, 3, 5, 8, 20])
+    hosts = options.hosts or hosts
+    spares = given.get("spares", draw.choice([0, 1, 1, 2]))
+    shards = given.get("shards", draw.randint(2, 12))
+    period_ms = given.get("period_ms", draw.choice([100, 300, 600, 1500, 5000]))
+    scheme = scheme_named(options.scheme or draw.choice(list(SCHEMES)), period_ms / 1000)
+    settings = EngineSettings(
+        scheme,
+        hosts=hosts,
+        spares=spares,
+        queue=given.get("queue", draw.choice([1, 2, 3, 8])),
+        keep=given.get("keep", draw.choice([1, 2, 2, 3, 4])),
+        heartbeat_ms=given.get("heartbeat_ms", draw.choice([50, 100, 200])),
+    )
+    machines = (hosts + spares + 1) // 2 + draw.randint(1, 3)
+    site = Site(machines, rack_machines=draw.choice([2, 4]), power_racks=2)
+    topology = graphs.drawn(draw, shards)
+    plan = options.faults or drawn_faults(draw, site, options.epochs * 60, keep=settings.keep)
+    scenario = Scenario(seed, topology, settings, site, options.epochs, plan)
+    plan.check(site, epochs=options.epochs, limit_ms=scenario.limit_ms)
+    return scenario
+
+
+def drawn_faults(draw: random.Random, site: Site, span_ms: int, *, keep: int) -> FaultPlan:
+    """Some faults over a run that would take about ``span_ms``; many of them come while the one before is being survived."""
+    faults: list[Planned] = []
+    for _ in range(draw.choice([0, 1, 2, 4, 8, 12])):
+        at_ms = draw.randint(200, max(201, span_ms))
+        faults.append(Planned(drawn_fault(draw, site, keep), at_ms))
+        while draw.random() < 0.4:
+            at_ms += draw.choice([5, 40, 400, 1500])
+            faults.append(Planned(drawn_fault(draw, site, keep), at_ms))
+    return FaultPlan(tuple(sorted(faults, key=lambda planned: planned.at_ms or 0)))
+
+
+def drawn_fault(draw: random.Random, site: Site, keep: int) -> Fault:
+    kind = draw.choices(["machine", "rack", "power", "everything"], [12, 3, 2, 2])[0]
+    numbers = {"machine": site.machines, "rack": site.racks, "power": site.powers}
+    target = Target(kind, draw.randrange(numbers[kind]) if kind in numbers else 0)
+    long_ms = draw.choice([30, 300, 900, 2_000, 6_000])
+    match draw.choices(["kill", "down", "pause", "slow", "cut off", "storage", "driver"], [10, 5, 6, 2, 4, 5, 3])[0]:
+        case "kill":
+            return Kill(target)
+        case "down":
+            return Kill(target, long_ms)
+        case "pause":
+            return Pause(target, long_ms)
+        case "slow":
+            return Slow(target, long_ms, draw.choice([2.0, 5.0, 30.0]))
+        case "cut off":
+            return CutOff(target, long_ms)
+        case "storage":
+            troubles: list[Trouble] = ["failing", "torn", "slow", "corrupt"]
+            trouble = draw.choice(troubles if keep > 1 else troubles[:3])
+            return Storage(trouble, 0 if trouble == "corrupt" else long_ms)
+        case _:
+            return Driver(long_ms, draw.choice([0, 0, 500, 3_000, 12_000]))

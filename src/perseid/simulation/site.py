@@ -1,0 +1,81 @@
+"""The place where it all runs: machines in racks, racks on power domains.
+
+Hosts are processes on machines. A machine that is down, cut off, asleep or slow makes every process on it so.
+
+Invariant: every machine is in one rack, every rack on one power domain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perseid.errors import UnknownFault
+
+TARGETS = ("machine", "rack", "power", "everything")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Whom a fault hits: ``machine 3``, ``rack 1``, ``power 0``, ``everything``."""
+
+    kind: str
+    number: int = 0
+
+    def __str__(self) -> str:
+        return self.kind if self.kind == "everything" else f"{self.kind} {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """How many machines there are, and how they hang together."""
+
+    machines: int
+    rack_machines: int = 8
+    power_racks: int = 2
+
+    @property
+    def racks(self) -> int:
+        return -(-self.machines // self.rack_machines)
+
+    @property
+    def powers(self) -> int:
+        return -(-self.racks // self.power_racks)
+
+    def hit(self, target: Target) -> range:
+        """The machines of a target. Raises ``UnknownFault`` if there is no such target."""
+        sizes = {"machine": 1, "rack": self.rack_machines, "power": self.rack_machines * self.power_racks}
+        if target.kind == "everything":
+            return range(self.machines)
+        if target.kind not in sizes:
+            raise UnknownFault(f"no target {target.kind!r}: expected one of {', '.join(TARGETS)}")
+        size = sizes[target.kind]
+        first = target.number * size
+        if target.number < 0 or first >= self.machines:
+            raise UnknownFault(f"no {target}: the site has {-(-self.machines // size)} of them, counted from 0")
+        return range(first, min(first + size, self.machines))
+
+
+@dataclass(slots=True)
+class Machine:
+    """One machine as it is now; each field says until when."""
+
+    number: int
+    down_ms: int = 0
+    cut_off_ms: int = 0  # no message gets in or out
+    asleep_ms: int = 0  # its processes do nothing, and go on later as if nothing had been
+    slow_ms: int = 0
+    slowness: float = 1.0
+    wiped_ms: int = -1  # when it last lost all it had in memory
+
+    well_ms: int = 0  # the latest of the first three: from then on it is there again
+
+    def pace(self, now_ms: int) -> float:
+        """How many times longer than usual things take here."""
+        return self.slowness if now_ms < self.slow_ms else 1.0
+
+    def well(self, now_ms: int) -> bool:
+        return now_ms >= self.well_ms
+
+    def away(self) -> None:
+        """Something of it has changed: when will it be there again?"""
+        self.well_ms = max(self.down_ms, self.cut_off_ms, self.asleep_ms)

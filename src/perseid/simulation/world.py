@@ -1,0 +1,242 @@
+"""The world of one run: clock, site, root, the driver there is, and the faults that come upon them.
+
+Invariant: everything random comes from the scenario's seed, so a run can be repeated to the last event.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, deque
+from dataclasses import dataclass, field, fields
+
+from perseid.engine import commands as do
+from perseid.engine import events as on
+from perseid.engine.controller import Controller
+from perseid.engine.shard import ShardLog
+from perseid.errors import StorageFailed
+from perseid.recovery.plan import RecoveryPlan
+from perseid.simulation.checkers import Witness, broken
+from perseid.simulation.clock import Clock
+from perseid.simulation.driver import SimulatedDriver
+from perseid.simulation.faults import Planned, lasts_ms
+from perseid.simulation.havoc import wreak
+from perseid.simulation.host import Host
+from perseid.simulation.jobs import JobFailed
+from perseid.simulation.root import Manifest, Root
+from perseid.simulation.scenario import Scenario, Times
+from perseid.simulation.site import Machine
+from perseid.vocabulary import Epoch, ShardId, SourceName, UnitName
+
+STORY_ENTRIES = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """The machines under test. Tests put broken ones here, to see that the checkers find them."""
+
+    controller: type[Controller] = Controller
+    shard_log: type[ShardLog[int]] = ShardLog
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a run adds up."""
+
+    faults: Counter[str] = field(default_factory=Counter)
+    recoveries_ms: list[int] = field(default_factory=list)
+    modes: Counter[str] = field(default_factory=Counter)
+    replayed_rows: int = 0
+    checkpoints: int = 0
+    checkpoint_ms: int = 0
+    drivers: int = 0
+    epochs: int = 0  # finished by a unit, again or not
+
+
+class World:
+    """Everything there is."""
+
+    def __init__(self, scenario: Scenario, engine: Engine | None = None, *, checked: bool = True) -> None:
+        self.scenario, self.topology = scenario, scenario.topology
+        self.machines_of_engine = engine or Engine()
+        self.checked = checked  # the engine's invariants after every event, not only after those that command something
+        self.random = random.Random(scenario.seed)
+        self.clock, self.root = Clock(), Root()
+        self.machines = [Machine(i) for i in range(scenario.site.machines)]
+        self.processes: list[list[Host]] = [[] for _ in self.machines]
+        self.waiting: list[SimulatedDriver] = []  # for a machine to start a host on
+        self.witness = Witness(self.topology, self.root, scenario.settings.keep)
+        self.log: deque[tuple[int, int, object]] = deque(maxlen=STORY_ENTRIES)
+        self.tally = Tally()
+        self._times: dict[str, tuple[int, int]] = {f.name: getattr(scenario.times, f.name) for f in fields(Times)}
+        self.instant = scenario.times.message == (0, 0)
+        self.slow_until_ms = 0
+        self.calm_ms = 0  # from then on nothing goes wrong any more
+        self.pulse = scenario.settings.heartbeat_ms
+        self._furthest: dict[UnitName, Epoch] = {}
+        self.beat_ms = 0  # a host need not be heard more often
+        self.starting = 0  # drivers on their way
+        self.by_epoch: list[Planned] = []
+        for planned in scenario.plan.faults:
+            if planned.at_epoch is not None:
+                self.by_epoch.append(planned)
+            else:
+                assert planned.at_ms is not None
+                self.clock.at(planned.at_ms, self.strike, planned)
+                self.calm_ms = max(self.calm_ms, planned.at_ms + lasts_ms(planned.fault))
+        self.driver: SimulatedDriver | None = None
+        self.drivers: list[SimulatedDriver] = []
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def run(self) -> Tally:
+        """To the end. Raises ``PropertyBroken`` at the first thing that must never be."""
+        self.start_driver()
+        limit_ms = self.scenario.limit_ms
+        while not self.done and self.clock.step():
+            if self.clock.now_ms > self.calm_ms + self.scenario.patience_ms and not self.by_epoch:
+                self._hanging()
+            if self.clock.now_ms > limit_ms:
+                self._hanging()
+        driver = self.driver
+        if driver is None or driver.stopped is None:
+            self._hanging()
+        elif driver.stopped.error is not None:
+            broken("progress", f"the application stopped: {driver.stopped.error}")
+        self.last_look()
+        return self.tally
+
+    def last_look(self) -> None:
+        """All sinks once more, now that everything is over."""
+        self.witness.ended(self.scenario.epochs)
+
+    @property
+    def done(self) -> bool:
+        return self.driver is not None and self.driver.stopped is not None
+
+    def _hanging(self) -> None:
+        controller = self.driver.controller if self.driver is not None else None
+        seen = f"{controller.phase}, {controller.recovering}" if controller is not None else "no driver"
+        broken("progress", f"nothing has gone wrong since {self.calm_ms} ms, and it is not done: {seen}")
+
+    def some(self, what: str) -> int:
+        """How long it takes this time."""
+        low, high = self._times[what]
+        return low + int(self.random.random() * (high - low + 1))
+
+    def mishap(self, factor: float = 1.0) -> bool:
+        return self.random.random() < self.scenario.mishaps * factor
+
+    def pulse_ms(self, driver: SimulatedDriver) -> int:
+        """When hearts beat next."""
+        return self.pulse
+
+    def next_slice_ms(self, epoch: Epoch) -> int:
+        """How long the sources make the next epoch wait."""
+        return 0
+
+    def has_more(self, epoch: Epoch) -> bool:
+        """Do the sources have rows for this epoch?"""
+        return epoch <= self.scenario.epochs
+
+    def arrived(self, source: SourceName) -> int:
+        """How many rows came since the last epoch; now and then none."""
+        return 0 if self.random.random() < 0.1 else self.random.randint(1, self.scenario.epoch_rows)
+
+    def spoiled(self, command: do.RunEpoch) -> JobFailed | None:
+        """Does this epoch fail by itself, for instance because user code raises? A seam for tests."""
+        return None
+
+    # -- drivers --------------------------------------------------------------------------------------------------
+
+    def start_driver(self) -> None:
+        try:
+            self.root.reach(self.clock.now_ms)
+        except StorageFailed:
+            self.clock.after(500, self.start_driver)
+            return
+        self.starting = 0
+        self.tally.drivers += 1
+        self.driver = SimulatedDriver(self)
+        self.drivers.append(self.driver)
+
+    # -- faults ---------------------------------------------------------------------------------------------------
+
+    def strike(self, planned: Planned) -> None:
+        """A fault comes."""
+        if not self.done:
+            self.log.append((self.clock.now_ms, 0, planned))
+            self.calm_ms = max(self.calm_ms, self.clock.now_ms + lasts_ms(planned.fault))
+            wreak(self, planned.fault)
+
+    # -- machines -------------------------------------------------------------------------------------------------
+
+    def free_machine(self) -> Machine | None:
+        """Where Spark would start a host: a machine that is up and has room, the emptiest."""
+        now, slots = self.clock.now_ms, self.scenario.slots
+        best, fewest = None, slots
+        for machine in self.machines:
+            held = len(self.processes[machine.number])
+            if held < fewest and now >= machine.down_ms and now >= machine.cut_off_ms:
+                best, fewest = machine, held
+                if not held:
+                    break
+        return best
+
+    def process_started(self, host: Host) -> None:
+        self.processes[host.machine.number].append(host)
+
+    def process_ended(self, host: Host) -> None:
+        host.alive = False
+        self.processes[host.machine.number].remove(host)
+        self.serve_waiting()
+
+    def serve_waiting(self) -> None:
+        """There may be room again."""
+        waiting, self.waiting = self.waiting, []
+        for driver in waiting:
+            driver._place_host()
+
+    # -- what drivers tell ----------------------------------------------------------------------------------------
+
+    def recovery_began(self, generation: int, reason: str) -> None:
+        pass
+
+    def recovery_ended(self, plan: RecoveryPlan, duration_ms: int) -> None:
+        self.tally.modes[plan.mode] += 1
+        self.tally.recoveries_ms.append(duration_ms)
+
+    def epoch_finished(self, unit: UnitName, epoch: Epoch) -> None:
+        self.tally.epochs += 1
+        if epoch <= self._furthest.get(unit, 0):  # the application went back
+            self.tally.replayed_rows += self.rows_of(unit, epoch)
+        else:
+            self._furthest[unit] = epoch
+        if self.by_epoch and self.driver is not None:
+            done = min(self.driver.finished.values())
+            for planned in [p for p in self.by_epoch if p.at_epoch is not None and p.at_epoch <= done]:
+                self.by_epoch.remove(planned)
+                self.clock.after(self.random.randint(0, 20), self.strike, planned)
+
+    def replayed(
+        self, driver: SimulatedDriver, unit: UnitName, shards: frozenset[ShardId], first: Epoch, last: Epoch
+    ) -> None:
+        total = len(self.topology.unit(unit).shards)
+        for number in range(first, last + 1):
+            self.tally.replayed_rows += self.rows_of(unit, Epoch(number)) * len(shards) // max(total, 1)
+
+    def rows_of(self, unit: UnitName, epoch: Epoch) -> int:
+        """How many rows it means to work on this epoch again."""
+        return self.witness.oracle.output(unit, epoch).size
+
+    def trimmed(self, epoch: Epoch) -> None:
+        """Up to here everything is covered by checkpoints."""
+
+    def snapshots_asked(self, command: do.TakeSnapshots) -> None:
+        """A host must take snapshots; a synchronous scheme stops the unit until it has."""
+
+    def snapshots_taken(self, event: on.SnapshotsForked) -> None:
+        """It has, and the unit may go on."""
+
+    def checkpoint_committed(self, duration_ms: int, manifest: Manifest) -> None:
+        self.tally.checkpoints += 1
+        self.tally.checkpoint_ms += duration_ms

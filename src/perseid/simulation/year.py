@@ -1,0 +1,192 @@
+"""What if: a year of a large site under one scheme. The same machines decide; only time is coarse where nothing happens.
+
+Sources are preserved by reference and give one long epoch for every quiet stretch; before each fault there are ordinary epochs, with a
+checkpoint and a random moment in its period, so that what a fault meets is what it would meet any day. Heartbeats are skipped
+while every host is well, which the detector cannot tell from hearing them.
+
+Checkpoints of the quiet stretches are not run one by one: their number and cost follow from those that are.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from perseid.engine import commands as do
+from perseid.engine import events as on
+from perseid.engine.controller import EngineSettings
+from perseid.errors import SettingsError
+from perseid.simulation import datacenter
+from perseid.simulation.driver import SimulatedDriver
+from perseid.simulation.graphs import side_by_side
+from perseid.simulation.scenario import Scenario, Times, scheme_named
+from perseid.simulation.world import World
+from perseid.vocabulary import Epoch, SourceName, UnitName
+
+EPOCH_MS = 200_000
+PERIOD_MS = 600_000
+SETTLE_MS = 150_000  # a checkpoint after a quiet stretch is done by then
+ROWS_PER_S = 100_000
+CALM_BEATS = 4  # with every host well, so many heartbeats are heard as one; seven missed ones make a host dead
+STATE_BYTES = 1 << 30  # of a shard
+HOST_HOUR_PRICE = 0.10
+GB_PRICE = 0.01  # written to shared storage
+TIMES = Times(
+    message=(0, 0), job=(500, 2000), replay=(4_000, 12_000), snapshot=(8_000, 15_000), restore=(5_000, 15_000),
+    start=(2_000, 10_000), storage=(20, 100),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Year:
+    """What a scheme makes of a year."""
+
+    scheme: str
+    hosts: int
+    days: int
+    faults: dict[str, int]
+    recoveries: int
+    availability: float  # the part of the time in which nothing had to be waited for
+    recovery_p50_ms: int
+    recovery_p99_ms: int
+    recovery_worst_ms: int
+    rows: int
+    replayed_rows: int
+    checkpoints: int  # in all, those of quiet stretches with them
+    stopped_share: float  # of the time, units stood still for snapshots
+    stored_bytes: int
+    cost: float
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class YearWorld(World):
+    """A world in which quiet time costs nothing."""
+
+    def __init__(self, scenario: Scenario, span_ms: int, watch: Callable[[float], None] | None = None) -> None:
+        super().__init__(scenario, checked=False)
+        self.span_ms, self._watch = span_ms, watch
+        self._moments = sorted(p.at_ms for p in scenario.plan.faults if p.at_ms is not None)
+        self._lead_ms = SETTLE_MS
+        self._admitted_ms = 0
+        self._asked_ms: dict[tuple[int, str], int] = {}
+        self.beat_ms = 3 * self.pulse  # a suspect has so long to prove itself
+        self.calm_ms = span_ms  # there is no deadline before the end
+        self.stopped_ms = 0
+        self.unavailable_ms = 0
+
+    def pulse_ms(self, driver: SimulatedDriver) -> int:
+        controller, following = driver.controller, self.clock.next_ms
+        recovering = controller.recovering
+        waits = recovering is None or recovering.plan is not None  # for something that will be told
+        if driver.silent or following is None or not waits or controller.phase == "starting":
+            return self.pulse
+        return max(CALM_BEATS * self.pulse, following - self.clock.now_ms - 1)
+
+    def next_slice_ms(self, epoch: Epoch) -> int:
+        now = self.clock.now_ms
+        at = bisect_right(self._moments, now)
+        following = self._moments[at] if at < len(self._moments) else self.span_ms
+        quiet = following - now - self._lead_ms
+        if quiet > 2 * EPOCH_MS:
+            self._lead_ms = SETTLE_MS + self.random.randrange(PERIOD_MS)
+            return quiet
+        return EPOCH_MS
+
+    def has_more(self, epoch: Epoch) -> bool:
+        if self._watch is not None:
+            self._watch(min(1.0, self.clock.now_ms / self.span_ms))
+        return self.clock.now_ms < self.span_ms
+
+    def arrived(self, source: SourceName) -> int:
+        rows = (self.clock.now_ms - self._admitted_ms) * ROWS_PER_S // 1000
+        self._admitted_ms = self.clock.now_ms
+        return rows
+
+    def rows_of(self, unit: UnitName, epoch: Epoch) -> int:
+        """The epoch of a quiet stretch stands for the last ordinary one of it: that is what would be worked on again."""
+        return min(super().rows_of(unit, epoch), EPOCH_MS * ROWS_PER_S // 1000)
+
+    def trimmed(self, epoch: Epoch) -> None:
+        self.witness.forget(epoch)
+
+    def last_look(self) -> None:
+        """Every sink was compared as it was written; what lies far back is forgotten by now."""
+
+    def snapshots_asked(self, command: do.TakeSnapshots) -> None:
+        self._asked_ms.setdefault((command.checkpoint, command.unit), self.clock.now_ms)
+
+    def snapshots_taken(self, event: on.SnapshotsForked) -> None:
+        """The last host of a unit counts; each says how long it has been since the first was asked."""
+        key = (event.checkpoint, event.unit)
+        asked = self._asked_ms.get(key)
+        if asked is not None:
+            self.stopped_ms += self.clock.now_ms - asked
+            self._asked_ms[key] = self.clock.now_ms
+
+    def recovery_ended(self, plan: Any, duration_ms: int) -> None:
+        super().recovery_ended(plan, duration_ms)
+        if len(self.tally.recoveries_ms) > 1:  # the first is the start
+            self.unavailable_ms += duration_ms
+
+
+def simulate_year(
+    scheme: str,
+    *,
+    hosts: int = datacenter.NODES,
+    days: int = 365,
+    seed: int = 0,
+    watch: Callable[[float], None] | None = None,
+) -> Year:
+    """A year (or ``days``) of an application on every node of a site."""
+    if hosts < 4:
+        raise SettingsError(f"a site has at least 4 hosts, got {hosts}")
+    began = time.perf_counter()
+    draw = random.Random(seed)
+    place = datacenter.site(hosts)
+    plan, counts = datacenter.year(draw, place, days)
+    span_ms = days * datacenter.DAY_MS
+    settings = EngineSettings(scheme_named(scheme, PERIOD_MS / 1000), hosts=hosts, spares=0, keep=2, heartbeat_ms=2_000)
+    topology = side_by_side(hosts)
+    scenario = Scenario(
+        seed, topology, settings, place, epochs=1 << 40, plan=plan, slots=2, chunks=1, mishaps=0.0,
+        patience_ms=7 * datacenter.DAY_MS, limit_ms=span_ms + 30 * datacenter.DAY_MS, times=TIMES,
+    )  # fmt: skip
+    world = YearWorld(scenario, span_ms, watch)
+    collecting = gc.isenabled()
+    gc.disable()  # nothing here is garbage in cycles, and there is much to look through
+    try:
+        tally = world.run()
+    finally:
+        if collecting:
+            gc.enable()
+    times = sorted(tally.recoveries_ms[1:]) or [0]
+    shards = len(topology.shards)
+    periods = span_ms // PERIOD_MS
+    stored = periods * shards * STATE_BYTES
+    hours = span_ms / datacenter.HOUR_MS
+    return Year(
+        scheme=scheme,
+        hosts=hosts,
+        days=days,
+        faults=counts,
+        recoveries=len(tally.recoveries_ms) - 1,
+        availability=1.0 - world.unavailable_ms / span_ms,
+        recovery_p50_ms=times[len(times) // 2],
+        recovery_p99_ms=times[min(len(times) - 1, len(times) * 99 // 100)],
+        recovery_worst_ms=times[-1],
+        rows=world.root.ledger.offsets.get(SourceName("in"), 0),
+        replayed_rows=tally.replayed_rows,
+        checkpoints=periods,
+        stopped_share=world.stopped_ms / max(tally.checkpoints, 1) * periods / (span_ms * len(topology.units)),
+        stored_bytes=stored,
+        cost=hosts * hours * HOST_HOUR_PRICE + stored / (1 << 30) * GB_PRICE,
+        seconds=time.perf_counter() - began,
+    )

@@ -1,0 +1,33 @@
+"""Deliberate bugs in the engine are found, each within a thousand seeds, and by the checker that is there for it."""
+
+from __future__ import annotations
+
+import pytest
+from bugs import BUGS
+
+from perseid.simulation.runs import first_broken
+from perseid.simulation.scenario import Options
+from perseid.simulation.world import Engine
+
+FOUND_BY = {
+    "trims one epoch too early": "trimming",
+    "trims by the newest checkpoint": "trimming",
+    "applies an epoch twice": "sinks",
+    "commits a manifest before its snapshots": "restores",
+    "restores mixed versions": "restores",
+    "loses epochs in flight": "restores",
+    "forgets to fence a host that wakes up": "hosts",
+    "believes every task": "sinks",
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_deliberate_bug_is_found_within_a_thousand_seeds(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = BUGS[bug]
+    if not isinstance(broken, Engine):
+        broken(monkeypatch)
+    found = first_broken(range(1000), Options(epochs=60), broken if isinstance(broken, Engine) else None)
+    assert found is not None, f"an engine that {bug} was not found out"
+    print(f"an engine that {bug} is found out by seed {found.seed} after {found.at_ms} ms: {found.broken}")
+    assert found.broken is not None and found.broken.startswith(FOUND_BY[bug]), found.broken
+    assert found.story, "there is a story to tell"

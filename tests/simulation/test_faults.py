@@ -1,0 +1,99 @@
+"""Fault plans and seed files: what cannot be is named in a clear error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from perseid.errors import FaultBeyondRun, OtherVersion, SettingsError, SimulationError, UnknownFault
+from perseid.simulation.faults import CutOff, Driver, FaultPlan, Kill, Pause, Planned, Slow, Storage, from_json, to_json
+from perseid.simulation.runs import Summary, read_seed_file, simulate, write_seed_file
+from perseid.simulation.scenario import Options, drawn
+from perseid.simulation.site import Site, Target
+
+EVERY_KIND = FaultPlan(
+    (
+        Planned(Kill(Target("machine", 1), 300), at_ms=500),
+        Planned(Pause(Target("rack", 0), 900), at_epoch=7),
+        Planned(Slow(Target("power", 0), 900, 5.0), at_epoch=9),
+        Planned(CutOff(Target("everything"), 2_000), at_ms=2_500),
+        Planned(Storage("torn", 300), at_ms=2_600),
+        Planned(Driver(500), at_epoch=20),
+    )
+)
+
+
+def test_a_plan_is_data_and_comes_back_from_json() -> None:
+    assert from_json(json.loads(json.dumps(to_json(EVERY_KIND)))) == EVERY_KIND
+
+
+def test_a_run_goes_through_exactly_the_faults_of_its_plan() -> None:
+    outcome = simulate(drawn(4, Options(hosts=3, epochs=40, faults=EVERY_KIND)))
+    assert outcome.broken is None
+    assert outcome.faults["driver killed"] == 1 and outcome.faults["storage torn"] == 1
+    assert outcome.faults["pause rack"] == 1 and outcome.faults["cut off everything"] == 1
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"fault": "explode", "at_ms": 1}, "no fault 'explode': expected one of kill, pause"),
+        ({"fault": "kill", "at_ms": 1, "target": {"kind": "galaxy", "number": 0}}, "no target"),
+        ({"fault": "kill", "at_ms": 1, "target": "host 3"}, "no target 'host 3'"),
+        ({"fault": "kill", "target": "everything"}, "say when"),
+        ({"fault": "kill", "at_ms": 1, "target": "everything", "loud": True}, "no field 'loud'"),
+        ({"fault": "pause", "at_ms": 1, "target": "everything"}, "for_ms"),
+        ({"fault": "storage", "at_ms": 1, "trouble": "wet"}, "no storage trouble 'wet'"),
+    ],
+)
+def test_an_unknown_fault_or_target_is_named(entry: dict[str, object], said: str) -> None:
+    with pytest.raises(UnknownFault, match="fault 1 of the plan") as told:
+        from_json([entry])
+    assert said in str(told.value)
+
+
+def test_a_target_that_the_site_does_not_have_is_named() -> None:
+    with pytest.raises(UnknownFault, match=r"no rack 9: the site has 2 of them"):
+        Site(4, rack_machines=2).hit(Target("rack", 9))
+
+
+@pytest.mark.parametrize(
+    "planned", [Planned(Storage("slow", 1), at_epoch=31), Planned(Storage("slow", 1), at_ms=10**9)]
+)
+def test_a_fault_beyond_the_run_is_named(planned: Planned) -> None:
+    with pytest.raises(FaultBeyondRun, match="the run"):
+        drawn(0, Options(epochs=30, faults=FaultPlan((planned,))))
+
+
+def test_a_seed_file_repeats_what_broke_with_the_same_options(tmp_path: Path) -> None:
+    options = Options(hosts=3, epochs=20, scheme="source", faults=EVERY_KIND, settings={"keep": 2})
+    summary = Summary()
+    summary.broken.append(simulate(drawn(7, Options(hosts=3, epochs=20))))
+    write_seed_file(tmp_path / "seeds.json", summary, options)
+    assert read_seed_file(tmp_path / "seeds.json") == ([7], options)
+
+
+def test_a_seed_file_of_another_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "seeds.json"
+    write_seed_file(path, Summary(), Options())
+    path.write_text(path.read_text().replace('"version": 1', '"version": 0'))
+    with pytest.raises(OtherVersion, match="version 0 of the simulation, this is version 1"):
+        read_seed_file(path)
+
+
+def test_what_is_no_seed_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SimulationError, match="cannot be read"):
+        read_seed_file(tmp_path / "none.json")
+    (tmp_path / "words.json").write_text('{"words": 3}')
+    with pytest.raises(SimulationError, match="is no seed file"):
+        read_seed_file(tmp_path / "words.json")
+
+
+@pytest.mark.parametrize(
+    "options", [Options(scheme="magic"), Options(epochs=0), Options(hosts=0), Options(settings={"colour": 3})]
+)
+def test_options_that_cannot_be_are_refused(options: Options) -> None:
+    with pytest.raises(SettingsError):
+        drawn(0, options)
