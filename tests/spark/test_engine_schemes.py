@@ -55,7 +55,7 @@ def test_adaptive_finds_out_when_the_state_is_small_and_says_why_it_checkpoints(
     running.stop()
     journal = apps.journal_of(root)
     assert of(journal, "checkpoint_decided")[0]["reason"] == "profiling"
-    profiled = next(e for e in of(journal, "profiled") if e["dynamic"])  # the first may have seen too few epochs
+    profiled = next(e for e in of(journal, "profiled") if e["threshold"])  # the first may have seen too few epochs
     assert profiled["dynamic"] == ["pool/0"] and profiled["threshold"] > 0
     for decided in small():
         assert decided["bytes"] <= decided["threshold"] and decided["rate"] > 0
@@ -83,7 +83,7 @@ def test_under_baseline_units_are_saved_alone_and_what_lies_between_them_spills(
     apps.check_units(out, rows)
     assert places == {"memory", "disk"}
     decided = of(apps.journal_of(root), "checkpoint_decided")
-    assert {e["reason"] for e in decided} == {"own_period", "final"}
+    assert {"own_period"} <= {e["reason"] for e in decided} <= {"own_period", "final"}
     assert {tuple(e["units"]) for e in decided} == {("first",), ("second",)}
     again = begin(apps.units(out, rows), hosts=2, checkpoint=perseid.parallel(every(seconds=1)))
     assert again.wait(60)
