@@ -61,7 +61,7 @@ def test_adaptive_finds_out_when_the_state_is_small_and_says_why_it_checkpoints(
         assert decided["bytes"] <= decided["threshold"] and decided["rate"] > 0
     largest = max(e["state_bytes"] for e in of(journal, "epoch_committed"))
     recorded = perseid.recording(str(root))
-    assert len(recorded.sizes) > 5 and max(s.bytes for s in recorded.sizes) == largest
+    assert len(recorded.sizes) > 1 and max(s.bytes for s in recorded.sizes) == largest
 
 
 def test_under_baseline_units_are_saved_alone_and_what_lies_between_them_spills(begin: Begin, tmp_path: Path) -> None:
