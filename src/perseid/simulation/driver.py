@@ -296,7 +296,7 @@ class SimulatedDriver:
         path = f"{command.checkpoint}/{shard.operator}-{shard.index}"
         size = 64 + SNAPSHOT_BYTES_PER_ROW * self.world.scenario.epoch_rows
         try:
-            self.root.write_snapshot(now, command.checkpoint, path, state, size)
+            self.root.write_snapshot(now, path, state, size)
         except StorageFailed as error:
             if host.alive:
                 self.word(host, on.CheckpointFailed(command.checkpoint, str(error), host.id))

@@ -79,7 +79,6 @@ class Keeper:
                 root.reach(now)
                 path = f"{checkpoint}/{stream}/{epoch}"
                 root.saved[path] = driver.streams.read(stream, epoch)
-                root.begun = max(root.begun, checkpoint)
                 driver.tell(on.InflightSaved(checkpoint, stream, epoch, path), 0)
             case do.CommitCheckpoint(pending):
                 self._commit(pending)

@@ -16,6 +16,7 @@ from perseid.checkpoint.life import CompletedCheckpoint
 from perseid.engine.controller import Past
 from perseid.errors import CorruptData, Fenced, StorageFailed
 from perseid.simulation.values import Rows
+from perseid.storage import layout
 from perseid.storage.records import Admitted, Index, Record, Trimmed
 from perseid.vocabulary import (
     CheckpointId,
@@ -27,8 +28,6 @@ from perseid.vocabulary import (
     StreamName,
     UnitName,
 )
-
-FIRST_ID_GAP = 100  # as storage.manifest: ids of checkpoints that a dead driver may have begun are not used again
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,6 @@ class Root:
     generation: Generation = Generation(0)
     ledger: Index = field(default_factory=lambda: Index(Trimmed()))
     manifests: dict[CheckpointId, Manifest] = field(default_factory=dict)
-    begun: CheckpointId = CheckpointId(0)  # the newest checkpoint that has a folder
     files: dict[str, File] = field(default_factory=dict)
     saved: dict[str, Rows] = field(default_factory=dict)  # in-flight epochs of checkpoints, by path
     preserved: dict[tuple[StreamName, Epoch], tuple[str, Rows]] = field(default_factory=dict)
@@ -109,8 +107,13 @@ class Root:
             ],
             admitted=self.ledger.last_admitted,
             oldest_epoch=Epoch(self.ledger.base.epoch + 1),
-            next_checkpoint=CheckpointId(self.begun + FIRST_ID_GAP if self.begun else 1),
+            next_checkpoint=layout.first_checkpoint(self._newest_folder(), self.generation),
         )
+
+    def _newest_folder(self) -> CheckpointId:
+        """The newest checkpoint of which there is anything."""
+        begun = {int(path.partition("/")[0]) for path in (*self.files, *self.saved)}
+        return CheckpointId(max((*begun, *self.manifests), default=0))
 
     def append(self, generation: Generation, now_ms: int, records: list[Record]) -> None:
         self.check(generation)
@@ -148,9 +151,8 @@ class Root:
 
     # -- what hosts do: they know no generation, and must do no harm ----------------------------------------------
 
-    def write_snapshot(self, now_ms: int, checkpoint: CheckpointId, path: str, state: int, size: int) -> None:
+    def write_snapshot(self, now_ms: int, path: str, state: int, size: int) -> None:
         """All of a file, under its last name; or nothing; or, where writes tear, half of it."""
-        self.begun = max(self.begun, checkpoint)
         if now_ms < self.failing_ms:
             if self.torn:
                 self.files[path] = File(state, good=False)
