@@ -9,7 +9,7 @@ from perseid.simulation.runs import first_broken
 from perseid.simulation.scenario import Options
 from perseid.simulation.world import Engine
 
-OPTIONS = Options(epochs=60, settings={"shards": 24})
+OPTIONS = Options(hosts=3, epochs=60, settings={"shards": 24, "spares": 1})
 
 FOUND_BY = {
     "trims one epoch too early": "trimming",

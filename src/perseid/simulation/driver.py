@@ -110,26 +110,27 @@ class SimulatedDriver:
         """Hearts beat, time passes."""
         if not self.alive or self.stopped is not None:
             return
-        now, gone = self.clock.now_ms, list[HostId]()
-        if now >= self.asleep_ms:
-            self.silent = 0
-            seldom = self.world.beat_ms
-            beat = self.controller.handle  # gives no commands: nothing follows from a heartbeat
-            for host in self.living.values():
-                if not host.alive:
-                    gone.append(host.id)
-                elif now >= host.machine.well_ms:  # also one that was given up and does not know it yet
-                    if now - host.beaten_ms >= seldom:
-                        host.beaten_ms = now
-                        beat(host.heartbeat, now)
-                elif not host.dropped:
-                    self.silent += 1
-            for id in gone:
-                del self.living[id]
+        if not self.asleep:
+            self._beat(self.clock.now_ms)
             self.handle(on.Ticked())
             if self.fenced and self.world.random.random() < 0.2:  # as when the lease is renewed
                 self.handle(on.FatalError("another driver has taken over"))
         self.clock.after(self.world.pulse_ms(self), self._pulse)
+
+    def _beat(self, now_ms: int) -> None:
+        """Hosts that are well are heard, also those that were given up and do not know it yet."""
+        for id in [id for id, host in self.living.items() if not host.alive and host.dropped]:
+            del self.living[id]
+        hosts = self.living.values()
+        silent = [h for h in hosts if not h.dropped and (not h.alive or now_ms < h.machine.well_ms)]
+        self.silent = len(silent)
+        detector = self.controller.detector
+        if self.world.instant and not silent and not detector.suspects:
+            detector.paused(now_ms)  # what many heartbeats say, said once
+            return
+        for host in hosts:
+            if host.alive and now_ms >= host.machine.well_ms:
+                self.controller.handle(host.heartbeat, now_ms)  # commands nothing
 
     def _do(self, command: do.Command) -> None:
         match command:

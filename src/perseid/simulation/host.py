@@ -54,7 +54,6 @@ class Host:
     dropped: bool = False  # the controller has given it up; it may not know yet
     inbound_ms: int = 0  # messages keep their order
     outbound_ms: int = 0
-    beaten_ms: int = -1_000_000
 
     @cached_property
     def heartbeat(self) -> on.HeartbeatArrived:

@@ -73,7 +73,6 @@ class World:
         self.calm_ms = 0  # from then on nothing goes wrong any more
         self.pulse = scenario.settings.heartbeat_ms
         self._furthest: dict[UnitName, Epoch] = {}
-        self.beat_ms = 0  # a host need not be heard more often
         self.starting = 0  # drivers on their way
         self.by_epoch: list[Planned] = []
         for planned in scenario.plan.faults:

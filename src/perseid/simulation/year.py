@@ -28,11 +28,11 @@ from perseid.simulation.scenario import Scenario, Times, scheme_named
 from perseid.simulation.world import World
 from perseid.vocabulary import Epoch, SourceName, UnitName
 
-EPOCH_MS = 200_000
+EPOCH_MS = 300_000
 PERIOD_MS = 600_000
 SETTLE_MS = 150_000  # a checkpoint after a quiet stretch is done by then
 ROWS_PER_S = 100_000
-CALM_BEATS = 4  # with every host well, so many heartbeats are heard as one; seven missed ones make a host dead
+CALM_BEATS = 5  # with every host well, so many heartbeats are heard as one; seven missed ones make a host dead
 STATE_BYTES = 1 << 30  # of a shard
 HOST_HOUR_PRICE = 0.10
 GB_PRICE = 0.01  # written to shared storage
@@ -77,7 +77,6 @@ class YearWorld(World):
         self._lead_ms = SETTLE_MS
         self._admitted_ms = 0
         self._asked_ms: dict[tuple[int, str], int] = {}
-        self.beat_ms = 3 * self.pulse  # a suspect has so long to prove itself
         self.calm_ms = span_ms  # there is no deadline before the end
         self.stopped_ms = 0
         self.unavailable_ms = 0
