@@ -134,6 +134,9 @@ class SimulatedDriver:
 
     def _do(self, command: do.Command) -> None:
         match command:
+            case do.TakeSnapshots(host):
+                self.world.snapshots_asked(command)
+                self.send(self.hosts[host], self._snapshot, self.hosts[host], command)
             case do.RunEpoch(attempt=attempt):
                 self.jobs[attempt] = EpochJob(self, command)
             case do.CommitEpoch(unit, epoch):
@@ -150,9 +153,6 @@ class SimulatedDriver:
                 self._drop(self.hosts[host])
             case do.RestoreShards(host):
                 self.send(self.hosts[host], self._restore, self.hosts[host], command)
-            case do.TakeSnapshots(host):
-                self.world.snapshots_asked(command)
-                self.send(self.hosts[host], self._snapshot, self.hosts[host], command)
             case do.ReleaseStream(stream, epoch):
                 self.keeper.release(stream, epoch)
             case do.ResetStreams(inflight, finished):
@@ -227,7 +227,8 @@ class SimulatedDriver:
 
     def send(self, host: Host, action: Any, *args: Any) -> None:
         """A message to a host."""
-        host.inbound_ms = max(host.inbound_ms, self.clock.now_ms + self.world.some("message"))
+        delay_ms = 0 if self.world.instant else self.world.some("message")
+        host.inbound_ms = max(host.inbound_ms, self.clock.now_ms + delay_ms)
         self.clock.at(host.inbound_ms, self._deliver, host, action, args)
 
     def _deliver(self, host: Host, action: Any, args: tuple[Any, ...]) -> None:
