@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from perseid.checkpoint.schemes import parallel, source
+from perseid.checkpoint.schemes import adaptive, baseline, oracle, parallel, source
 from perseid.duration import Duration, every
 from perseid.errors import PerseidError
 from perseid.graph.app import App
@@ -15,6 +15,7 @@ from perseid.operators.context import Context
 from perseid.operators.event_time import EventTime, event_time
 from perseid.operators.keyed import KeyedOperator
 from perseid.operators.operator import Operator
+from perseid.recorded import recording
 from perseid.state.fields import state
 from perseid.state.timers import Timer
 
@@ -33,9 +34,13 @@ __all__ = [
     "PerseidError",
     "Stream",
     "Timer",
+    "adaptive",
+    "baseline",
     "event_time",
     "every",
+    "oracle",
     "parallel",
+    "recording",
     "sinks",
     "source",
     "sources",

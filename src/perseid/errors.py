@@ -13,6 +13,7 @@
     │   └── NotAuthentic      a peer did not prove the application's secret
     ├── OperatorFailed        user code raised; operator, shard, epoch and first rows are in the message
     ├── SourceChanged         a source slice is no longer the bytes it was
+    ├── FaultError            a test's fault names what is not there, or came to nothing
     ├── SimulationError       a simulation was asked for something that cannot be
     │   ├── UnknownFault      a fault or a target that there is not
     │   ├── FaultBeyondRun    a fault at a moment the run does not have
@@ -81,6 +82,10 @@ class OperatorFailed(PerseidError):
 
 class SourceChanged(PerseidError):
     """A source slice that was read before is no longer the same bytes."""
+
+
+class FaultError(PerseidError):
+    """A fault that a test wants names something that is not there, cannot be done here, or lies beyond the run."""
 
 
 class SimulationError(PerseidError):

@@ -6,6 +6,7 @@ Run as a script, this file is the driver that tests kill: ``python apps.py count
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -65,6 +66,17 @@ class Heavy(Count):
         if not self.ballast:
             self.ballast = [bytes([n % 256]) * 100_000 for n in range(400)]
         return super().process(rows)
+
+
+class Pool(Operator):
+    """Keeps what came, two kilobytes a row, and drops it in every eighth epoch: its state rises and falls."""
+
+    readings: list[bytes] = state(default_factory=list, element_size=2_000)
+
+    def process(self, rows: pa.Table) -> None:
+        if self.context.epoch % 8 == 0:
+            self.readings = []
+        self.readings += [bytes(2_000) for _ in range(rows.num_rows)]
 
 
 class Rollup(Operator):
@@ -214,6 +226,14 @@ def counts(out: str, rows: int, rate: float | None = None, *, operator: Operator
 def heavy(out: str, rows: int, rate: float | None = None) -> App:
     """A keyed count whose snapshots take a while."""
     return counts(out, rows, rate, operator=Heavy())
+
+
+def pools(rate: float) -> App:
+    """A state that rises and falls, for good."""
+    app = App("pools")
+    numbers = app.source("numbers", perseid.sources.generator({"key": "id % 10"}, rate=rate, partitions=1))
+    numbers.stateful("pool", Pool(), key="key", output="n long").sink("out", perseid.sinks.noop())
+    return app
 
 
 def chain(out: str, rows: int, rate: float | None = None) -> App:
@@ -514,13 +534,33 @@ def wait_for_checkpoint(running: Running, number: int = 1) -> None:
     wait_until(lambda: running.wait(0) or running.progress().checkpoints >= number, f"checkpoint {number}")
 
 
-def working_hosts(running: Running) -> list[int]:
-    """Process ids of the hosts that hold shards."""
-    return [host.pid for host in running.progress().hosts if host.shards and host.alive]
+def kept_input(pid: int) -> Path:
+    """Where a host keeps the input of its shards; it holds the lock of its folder open."""
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if file.readlink().parent.name.startswith("perseid-host-") and file.readlink().name == "owner":
+                return file.readlink().parent / "input"
+    raise AssertionError(f"process {pid} is not a host")
 
 
 def scheme(name: str, seconds: float) -> Any:
-    return {"parallel": perseid.parallel, "source": perseid.source}[name](every(seconds=seconds))
+    schemes: dict[str, Callable[..., Any]] = {
+        "parallel": perseid.parallel,
+        "source": perseid.source,
+        "adaptive": lambda period: perseid.adaptive(period, profile_periods=1),
+        "baseline": perseid.baseline,
+    }
+    return schemes[name](every(seconds=seconds))
+
+
+class Begin(Protocol):
+    """Starts an application on the session and the root of a test, and ends it when the test did not."""
+
+    def __call__(self, app: App, scheme: str = "parallel", period: float = 0.7, **more: Any) -> Running: ...
+
+
+def end(running: Running) -> None:
+    assert running.wait(240), running.progress()
 
 
 def main() -> None:

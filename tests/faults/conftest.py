@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import apps
 import pytest
+from driver import Driver
 from pyspark.sql import SparkSession
+
+from perseid import App
+from perseid.spark.runtime import Running
+from perseid.testing import session
 
 HERE = str(Path(__file__).parent)
 os.environ["PYTHONPATH"] = os.pathsep.join([HERE, *filter(None, [os.environ.get("PYTHONPATH")])])  # for Spark's workers
@@ -16,9 +23,41 @@ os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executa
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    from perseid.spark.session import build
+def perseid_spark() -> Iterator[SparkSession]:
+    made = session(hosts=2, spares=1)
+    yield made
+    made.stop()
 
-    session = build(hosts=2, spares=1, app_name="perseid-faults")
-    yield session
-    session.stop()
+
+@pytest.fixture(scope="module")
+def spark(perseid_spark: SparkSession) -> SparkSession:
+    return perseid_spark
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> apps.Folder:
+    return apps.Folder(tmp_path)
+
+
+@pytest.fixture
+def begin(perseid_start: Callable[..., Running]) -> apps.Begin:
+    def start(app: App, scheme: str = "parallel", period: float = 0.7, **more: Any) -> Running:
+        checkpoint = apps.scheme(scheme, period)
+        settings = {"hosts": 2, "spares": 1, "max_rows_per_epoch": 250, "checkpoint": checkpoint}
+        return perseid_start(app, **{**settings, **more})
+
+    return start
+
+
+@pytest.fixture
+def start(folder: apps.Folder) -> Iterator[Callable[..., Driver]]:
+    """Starts a driver in a process of its own; nothing of it is left after the test."""
+    started: list[Driver] = []
+
+    def run(app: str, *options: str) -> Driver:
+        started.append(Driver(app, folder, *options))
+        return started[-1]
+
+    yield run
+    for driver in started:
+        driver.kill()

@@ -2,50 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
 
 import apps
 import pytest
 from apps import Folder
-from driver import CLUSTER, Driver
+from driver import CLUSTER, ROWS, Start
+
+from perseid.errors import ApplicationFailed
+from perseid.testing import crash_driver, kill
 
 pytestmark = pytest.mark.spark
 
-ROWS = 12_000
-
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    return Folder(tmp_path)
-
-
-class Start(Protocol):
-    def __call__(self, app: str, *options: str) -> Driver: ...
-
-
-@pytest.fixture
-def start(folder: Folder) -> Iterator[Start]:
-    started: list[Driver] = []
-
-    def run(app: str, *options: str) -> Driver:
-        started.append(Driver(app, folder, "--rows", str(ROWS), "--master", CLUSTER, *options))
-        return started[-1]
-
-    yield run
-    for driver in started:
-        driver.kill_everything()
+def start(start: Start) -> Start:
+    return lambda app, *options: start(app, "--master", CLUSTER, *options)
 
 
 def test_a_killed_executor_costs_no_row(start: Start, folder: Folder) -> None:
     driver = start("counts")
     driver.wait_for_checkpoint()
-    os.kill(driver.executor_of(driver.hosts()[0]), signal.SIGKILL)
-    driver.wait()
+    kill(driver, executor="count/0")
+    driver.finish()
     apps.check_counts(folder.out, ROWS)
     assert "host_lost" in folder.kinds()
 
@@ -58,11 +38,11 @@ def test_units_lose_nothing_when_an_executor_takes_streams_and_hosts_with_it(
     driver = start("units", "--kind", kind)
     driver.wait_for_checkpoint()
     for _ in range(2):
-        epoch = driver.progress["epoch"]
+        epoch = driver.picture.epoch
         driver.wait_for_epoch(epoch + 3)
-        os.kill(driver.executor_of(driver.hosts()[0]), signal.SIGKILL)
+        kill(driver, executor="count/0")
         driver.wait_for_epoch(epoch + 5)
-    driver.wait()
+    driver.finish()
     apps.check_units(folder.out, ROWS)
 
 
@@ -70,9 +50,8 @@ def test_units_lose_nothing_when_an_executor_takes_streams_and_hosts_with_it(
 def test_all_executors_killed_at_once_lose_nothing(start: Start, folder: Folder) -> None:
     driver = start("chain")
     driver.wait_for_checkpoint()
-    for pid in driver.executors():
-        os.kill(pid, signal.SIGKILL)
-    driver.wait()
+    kill(driver, executor="all")
+    driver.finish()
     apps.check_rollup(folder.out, ROWS)
 
 
@@ -82,9 +61,8 @@ def test_an_operator_that_raises_on_a_cluster_stops_the_application_with_its_own
 ) -> None:
     """Spark runs the failed task again by itself there: the shard must not answer the repetition with something vaguer."""
     driver = start("counts", "--breaks", "3000", "nowhere", "always")
-    assert driver.exit_code() == 1
-    assert driver.error is not None and driver.error["error"] == "ApplicationFailed"
-    assert "row 3000 is more than I can take" in driver.error["message"]
+    with pytest.raises(ApplicationFailed, match="row 3000 is more than I can take"):
+        driver.wait(240)
 
 
 @pytest.mark.slow
@@ -102,12 +80,10 @@ def test_a_word_count_whose_hosts_executors_and_driver_are_killed_in_turn_is_exa
     options = ("--available-now", "--epoch-rows", "150")
     first = start("words", *options)
     first.wait_for_checkpoint()
-    os.kill(first.hosts()[0], signal.SIGKILL)
-    first.wait_for_epoch(first.progress["epoch"] + 3)
-    os.kill(first.executor_of(first.hosts()[-1]), signal.SIGKILL)
-    first.wait_for_epoch(first.progress["epoch"] + 3)
-    first.kill_everything()
-    second = start("words", *options)
-    second.wait_for_epoch(1)
-    second.wait()
+    kill(first, host=0)
+    first.wait_for_epoch(first.picture.epoch + 3)
+    kill(first, executor="any")
+    first.wait_for_epoch(first.picture.epoch + 3)
+    crash_driver(first)
+    first.finish()
     apps.check_totals(folder.out, "word", expected)

@@ -2,70 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import time
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import apps
 import pytest
-from apps import Folder
-from pyspark.sql import SparkSession
+from apps import Begin, Folder, end
 
-from perseid import App, PerseidError
+from perseid import App
 from perseid.spark.runtime import Running
+from perseid.testing import kill, pause
 
 pytestmark = pytest.mark.spark
 
 slow = pytest.mark.slow
-SCHEMES = ["parallel", pytest.param("source", marks=slow)]
+SCHEMES = ["parallel", *(pytest.param(name, marks=slow) for name in ("source", "adaptive", "baseline"))]
 
-ROWS, EPOCH_ROWS = 6_000, 250  # at least 24 epochs, however slow the machine
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    return Folder(tmp_path)
-
-
-class Begin(Protocol):
-    def __call__(self, app: App, scheme: str = "parallel", period: float = 0.7) -> Running: ...
-
-
-@pytest.fixture
-def begin(spark: SparkSession, folder: Folder) -> Iterator[Begin]:
-    """Starts an application; ends it when the test did not."""
-    started: list[Running] = []
-
-    def start(app: App, scheme: str = "parallel", period: float = 0.7) -> Running:
-        checkpoint = apps.scheme(scheme, period)
-        settings = {"hosts": 2, "spares": 1, "max_rows_per_epoch": EPOCH_ROWS}
-        started.append(app.start(spark, root=folder.root, checkpoint=checkpoint, **settings))
-        return started[-1]
-
-    yield start
-    for running in started:
-        with contextlib.suppress(PerseidError):
-            running.stop()
-
-
-def end(running: Running) -> None:
-    assert running.wait(240), running.progress()
-
-
-def kill(*pids: int) -> None:
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+ROWS = 6_000  # at least 24 epochs, however slow the machine
 
 
 @pytest.mark.parametrize("scheme", ["parallel", "source"])
 def test_a_killed_host_costs_no_row_and_doubles_none(begin: Begin, folder: Folder, scheme: str) -> None:
     running = begin(apps.counts(folder.out, ROWS), scheme)
     apps.wait_for_checkpoint(running)
-    kill(apps.working_hosts(running)[0])
+    kill(running, host=0)
     end(running)
     assert running.progress().faults >= 1  # a busy machine may add some
     apps.check_counts(folder.out, ROWS)
@@ -74,11 +36,30 @@ def test_a_killed_host_costs_no_row_and_doubles_none(begin: Begin, folder: Folde
     assert modes[0] == "application" and set(modes[1:]) == {"shards"}  # the start, then only what was lost
 
 
+@pytest.mark.parametrize("damage", ["flipped", "cut", "gap"])
+def test_damaged_input_of_a_killed_host_is_replayed_from_the_source(begin: Begin, folder: Folder, damage: str) -> None:
+    running = begin(apps.counts(folder.out, ROWS), period=600)
+    apps.wait_for_epoch(running, 6)
+    victim = next(host for host in running.progress().hosts if "count/0" in host.shards)
+    kept = apps.kept_input(victim.pid)
+    asleep = pause(running, host="count/0", seconds=600)
+    for entry in kept.glob("*/3"):
+        data = bytearray(entry.read_bytes())
+        data[len(data) // 2] ^= 1
+        entry.write_bytes({"flipped": data, "cut": data[: len(data) // 2], "gap": b""}[damage])
+        if damage == "gap":
+            entry.unlink()
+    kill(running, host="count/0")
+    asleep.heal()
+    end(running)
+    apps.check_counts(folder.out, ROWS)
+
+
 @slow
 def test_a_host_killed_before_the_first_checkpoint_is_fed_everything_again(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, ROWS), period=600)
     apps.wait_for_epoch(running, 5)
-    kill(apps.working_hosts(running)[0])
+    kill(running, host=0)
     end(running)
     apps.check_counts(folder.out, ROWS)
 
@@ -87,7 +68,7 @@ def test_a_host_killed_before_the_first_checkpoint_is_fed_everything_again(begin
 def test_all_hosts_killed_at_once_come_back_with_their_state(begin: Begin, folder: Folder, scheme: str) -> None:
     running = begin(apps.counts(folder.out, ROWS), scheme)
     apps.wait_for_checkpoint(running)
-    kill(*[host.pid for host in running.progress().hosts])
+    kill(running, host="all")
     end(running)
     apps.check_counts(folder.out, ROWS)
 
@@ -95,11 +76,7 @@ def test_all_hosts_killed_at_once_come_back_with_their_state(begin: Begin, folde
 def test_a_host_that_sleeps_and_wakes_changes_nothing(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, ROWS))
     apps.wait_for_checkpoint(running)
-    pid = apps.working_hosts(running)[0]
-    os.kill(pid, signal.SIGSTOP)
-    time.sleep(3)
-    with contextlib.suppress(ProcessLookupError):  # it was put to rest meanwhile
-        os.kill(pid, signal.SIGCONT)
+    pause(running, host=0, seconds=3)
     end(running)
     apps.check_counts(folder.out, ROWS)
     assert running.progress().faults >= 1
@@ -108,10 +85,9 @@ def test_a_host_that_sleeps_and_wakes_changes_nothing(begin: Begin, folder: Fold
 def test_a_second_host_killed_during_the_recovery_is_survived(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, ROWS))
     apps.wait_for_checkpoint(running)
-    first, second = apps.working_hosts(running)[:2]
-    kill(first)
+    kill(running, host=0)
     apps.wait_until(lambda: running.progress().phase == "recovering", "recovery")
-    kill(second)
+    kill(running, host="any")
     end(running)
     apps.check_counts(folder.out, ROWS)
 
@@ -124,8 +100,8 @@ def test_hosts_killed_again_and_again_lose_nothing(begin: Begin, folder: Folder)
         apps.wait_until(
             lambda before=passed: running.wait(0) or running.progress().epoch > before + 2, "two more epochs"
         )
-        if hosts := apps.working_hosts(running):
-            kill(hosts[0])
+        if not running.wait(0):
+            kill(running, host=0)
     end(running)
     apps.check_counts(folder.out, ROWS)
 
@@ -141,7 +117,7 @@ def test_a_host_killed_while_it_writes_a_snapshot_loses_nothing(begin: Begin, fo
         return newest is not None and not (newest / "manifest.json").exists() and any(newest.iterdir())
 
     apps.wait_until(half_written, "a checkpoint on its way")
-    kill(apps.working_hosts(running)[0])
+    kill(running, host=0)
     end(running)
     apps.check_counts(folder.out, ROWS)
 
@@ -151,7 +127,7 @@ def test_a_killed_spare_is_replaced(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, ROWS))
     apps.wait_for_epoch(running, 3)
     spare = apps.wait_until(lambda: [h.pid for h in running.progress().hosts if not h.shards], "a spare")[0]
-    kill(spare)
+    kill(running, host="spare")
     apps.wait_until(lambda: [h for h in running.progress().hosts if not h.shards and h.pid != spare], "a new spare")
     end(running)
     apps.check_counts(folder.out, ROWS)
@@ -164,12 +140,16 @@ def survive(
     app: App, begin: Begin, folder: Folder, *, scheme: str = "parallel", every_host: bool = False,
     shard: str = "", check: Callable[[], Any],
 ) -> Running:  # fmt: skip
-    """Kill the host of a shard (or all hosts) after a checkpoint, then once more before the next."""
+    """Kill the host of a shard (or all hosts) after a checkpoint; then once more, and the input it kept on its machine is gone, too."""
     running = begin(app, scheme)
-    for number in (1, 2):
+    for number, kept in ((1, True), (2, False)):
         apps.wait_for_checkpoint(running, number)
+        if running.wait(0):
+            break
         hosts = [host for host in running.progress().hosts if any(s.startswith(shard) for s in host.shards)]
-        kill(*[host.pid for host in (hosts if every_host else hosts[:1])])
+        for host in (hosts if every_host else hosts[:1]) if not kept else ():
+            shutil.rmtree(apps.kept_input(host.pid))
+        kill(running, host="all" if every_host else hosts[0].shards[0])
     end(running)
     check()
     return running

@@ -2,56 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
 
 import apps
 import pyarrow as pa
 import pytest
-from apps import Folder
-from pyspark.sql import SparkSession
+from apps import Begin, Folder
 
-from perseid import App, Operator, PerseidError
+from perseid import App, Operator
 from perseid.errors import ApplicationFailed
-from perseid.spark.runtime import Running
+from perseid.testing import kill
 
 pytestmark = pytest.mark.spark
 
 ROWS, EPOCH_ROWS, BAD = 6_000, 250, 2_100
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    return Folder(tmp_path)
-
-
-class Begin(Protocol):
-    def __call__(self, app: App, **more: Any) -> Running: ...
-
-
-@pytest.fixture
-def begin(spark: SparkSession, folder: Folder) -> Iterator[Begin]:
-    started: list[Running] = []
-
-    def start(app: App, **more: Any) -> Running:
-        settings = {
-            "hosts": 2,
-            "spares": 1,
-            "max_rows_per_epoch": EPOCH_ROWS,
-            "checkpoint": apps.scheme("parallel", 0.7),
-        }
-        started.append(app.start(spark, root=folder.root, **{**settings, **more}))
-        return started[-1]
-
-    yield start
-    for running in started:
-        with contextlib.suppress(PerseidError):
-            running.stop()
 
 
 def breaking(folder: Folder, how: str) -> App:
@@ -96,8 +61,7 @@ def test_rows_an_operator_cannot_take_are_put_aside_and_all_others_counted(begin
 def test_rows_put_aside_stay_aside_when_their_epoch_is_replayed(begin: Begin, folder: Folder) -> None:
     running = begin(breaking(folder, "always"), dead_letters=True, checkpoint=apps.scheme("parallel", 600))
     apps.wait_for_epoch(running, BAD // EPOCH_ROWS + 3)
-    for pid in apps.working_hosts(running):
-        os.kill(pid, signal.SIGKILL)
+    kill(running, host="all")
     assert running.wait(240)
     aside = [row["seq"] for row in apps.dead_letters(folder.root, "count")]
     assert BAD in aside and len(aside) == len(set(aside)) <= EPOCH_ROWS

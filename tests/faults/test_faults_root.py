@@ -8,49 +8,22 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import apps
 import pytest
-from apps import Folder
-from pyspark.sql import SparkSession
+from apps import Begin, Folder
 
-from perseid import App, Operator, PerseidError, sinks, state
+from perseid import App, Operator, sinks, state
 from perseid.errors import GraphChanged, LeaseHeld, RootError
-from perseid.spark.runtime import Running
+from perseid.testing import fail_storage
+from perseid.testing.counter import count_fault
+from perseid.testing.faults import Corrupt
+from perseid.testing.storage import corrupt as damage
 
 pytestmark = pytest.mark.spark
 
-HALF, ROWS, EPOCH_ROWS = 3_000, 6_000, 250
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    return Folder(tmp_path)
-
-
-class Begin(Protocol):
-    def __call__(self, app: App, **more: Any) -> Running: ...
-
-
-@pytest.fixture
-def begin(spark: SparkSession, folder: Folder) -> Iterator[Begin]:
-    started: list[Running] = []
-
-    def start(app: App, **more: Any) -> Running:
-        settings = {
-            "hosts": 2,
-            "spares": 1,
-            "max_rows_per_epoch": EPOCH_ROWS,
-            "checkpoint": apps.scheme("parallel", 0.5),
-        }
-        started.append(app.start(spark, root=folder.root, **{**settings, **more}))
-        return started[-1]
-
-    yield start
-    for running in started:
-        with contextlib.suppress(PerseidError):
-            running.stop()
+HALF, ROWS = 3_000, 6_000
 
 
 def half_done(begin: Begin, folder: Folder, **more: Any) -> None:
@@ -61,6 +34,12 @@ def half_done(begin: Begin, folder: Folder, **more: Any) -> None:
 def checkpoints(folder: Folder) -> list[Path]:
     """Complete checkpoints, oldest first."""
     return sorted(p.parent for p in Path(folder.root, "checkpoints").glob("*/manifest.json"))
+
+
+def damaged(folder: Folder, which: Any) -> None:
+    """Flip a byte in a snapshot of the newest checkpoint, or in all snapshots of all."""
+    damage(folder.root, Corrupt("flip", which))
+    count_fault("corrupt")
 
 
 def flip_a_byte(file: Path) -> None:
@@ -74,7 +53,7 @@ def flip_a_byte(file: Path) -> None:
 def test_a_corrupt_newest_snapshot_makes_the_one_before_count(begin: Begin, folder: Folder) -> None:
     half_done(begin, folder)
     before, newest = checkpoints(folder)[-2:]
-    flip_a_byte(next(newest.glob("*.snapshot")))
+    damaged(folder, "newest")
     assert begin(apps.counts(folder.out, ROWS)).wait(240)
     apps.check_counts(folder.out, ROWS)
     started = [e for e in folder.journal() if e["kind"] == "recovery_started" and e["generation"] == 2]
@@ -87,6 +66,7 @@ def test_a_corrupt_manifest_makes_the_one_before_count(begin: Begin, folder: Fol
     half_done(begin, folder)
     before, newest = checkpoints(folder)[-2:]
     flip_a_byte(newest / "manifest.json")
+    count_fault("corrupt")
     assert begin(apps.counts(folder.out, ROWS)).wait(240)
     apps.check_counts(folder.out, ROWS)
     journal = [e for e in folder.journal() if e["generation"] == 2]
@@ -98,9 +78,7 @@ def test_all_snapshots_corrupt_means_from_the_first_row_again_while_it_can_be_re
     begin: Begin, folder: Folder
 ) -> None:
     half_done(begin, folder, keep=100)  # nothing is trimmed
-    for checkpoint in checkpoints(folder):
-        for file in checkpoint.glob("*.snapshot"):
-            flip_a_byte(file)
+    damaged(folder, "all")
     assert begin(apps.counts(folder.out, ROWS), keep=100).wait(240)
     apps.check_counts(folder.out, ROWS)
     last = [e for e in folder.journal() if e["kind"] == "recovery_started"][-1]
@@ -109,9 +87,7 @@ def test_all_snapshots_corrupt_means_from_the_first_row_again_while_it_can_be_re
 
 def test_all_snapshots_corrupt_and_the_ledger_trimmed_is_said_aloud_and_goes_on(begin: Begin, folder: Folder) -> None:
     half_done(begin, folder, keep=1)
-    for checkpoint in checkpoints(folder):
-        for file in checkpoint.glob("*.snapshot"):
-            flip_a_byte(file)
+    damaged(folder, "all")
     assert begin(apps.counts(folder.out, ROWS), keep=1).wait(240)
     last = [e for e in folder.journal() if e["kind"] == "recovery_started"][-1]
     assert last["checkpoint"] is None and last["lost_epochs"] > 0  # state of these is gone: it says so
@@ -202,11 +178,11 @@ def test_a_full_root_holds_the_application_up_and_loses_nothing(begin: Begin, fo
     with mounted(Path(folder.root), "size=4m"):
         running = begin(apps.counts(folder.out, ROWS))
         apps.wait_for_checkpoint(running)
-        fill(Path(folder.root, "ballast"))
+        full = fail_storage(running, "full", seconds=600)
         stuck = running.progress().epoch
         time.sleep(4)  # epochs and checkpoints fail meanwhile
         assert not running.wait(0), "the application must wait for space"
-        Path(folder.root, "ballast").unlink()
+        full.heal()
         apps.wait_for_epoch(running, stuck + 3)
         assert running.wait(240)
         apps.check_counts(folder.out, ROWS)
@@ -217,6 +193,7 @@ def test_a_full_sink_holds_the_application_up_and_loses_nothing(begin: Begin, fo
         running = begin(apps.counts(folder.out, ROWS))
         apps.wait_for_epoch(running, 3)
         fill(Path(folder.out, "_ballast"))
+        count_fault("fail_storage")
         stuck = running.progress().epoch
         time.sleep(4)
         assert not running.wait(0), "the application must wait for space"

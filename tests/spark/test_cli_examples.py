@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,12 @@ def test_checkpoint_schemes(tmp_path):
 
 
 @pytest.mark.slow
+def test_adaptive_checkpoints(tmp_path):
+    said = ran(EXAMPLES / "adaptive_checkpoints.py", cwd=tmp_path)
+    assert "parallel: period: " in said and "minimum: " in said and "recorded: " in said
+
+
+@pytest.mark.slow
 def test_survive_a_kill(tmp_path):
     assert "every line counted exactly once" in ran(EXAMPLES / "survive_a_kill.py", cwd=tmp_path)
 
@@ -78,3 +85,9 @@ def test_survive_a_kill(tmp_path):
 @pytest.mark.slow
 def test_on_a_cluster(tmp_path):
     assert "ffffff" in ran(EXAMPLES / "on_a_cluster.py", cwd=tmp_path)
+
+
+def test_tests_of_an_application(tmp_path):
+    plugin = ("-p", "perseid_pytest") if not entry_points(group="pytest11", name="perseid") else ()
+    said = ran("-m", "pytest", "-q", "-c", "/dev/null", *plugin, EXAMPLES / "test_clicks.py", cwd=tmp_path)
+    assert "4 passed" in said

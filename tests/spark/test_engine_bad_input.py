@@ -40,6 +40,22 @@ def test_a_key_column_that_is_not_there_is_named_with_those_that_are(spark: Spar
     assert "operator 'count'" in message and "'user'" in message and "['key', 'seq']" in message
 
 
+def test_inputs_whose_keys_have_different_types_are_refused_since_equal_keys_would_not_meet(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark hashes 5 as an int and 5 as a long differently: they would go to different shards."""
+    app = App("join")
+    left = app.source("left", apps.numbers(100))
+    right = app.source("right", perseid.sources.generator({"other": "cast(id % 97 as int)"}, rows=100))
+    both = app.stateful(
+        "both", apps.Both(), inputs={"left": left, "right": right}, key={"left": "key", "right": "other"}, shards=2,
+        output="key long, left long, right long, lefts long, rights long",
+    )  # fmt: skip
+    both.sink("out", perseid.sinks.parquet(str(tmp_path / "out")))
+    message = refused(app, spark, tmp_path)
+    assert "operator 'both'" in message and "left: bigint; right: int" in message and "cast them" in message
+
+
 def test_an_output_schema_that_is_none_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     message = refused(counting(tmp_path, output="key long added"), spark, tmp_path)
     assert "'count'" in message

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
 import apps
 
+import perseid
 from perseid import App, PerseidError
 from perseid.spark.runtime import Running
 
@@ -90,6 +91,20 @@ def test_three_units_are_exact_and_go_on_from_their_checkpoint(begin: Begin, out
     running.stop()
     assert begin(apps.units(out, ROWS, kind=kind, third=True), checkpoint=checkpoint).wait(240)
     apps.check_units(out, ROWS, third=True)
+
+
+def test_available_now_waits_for_what_a_streaming_dataframe_is_about_to_store(
+    begin: Begin, spark: SparkSession, out: str, tmp_path: Path
+) -> None:
+    inbox = tmp_path / "in"
+    inbox.mkdir()
+    for name in range(3):
+        (inbox / str(name)).write_text(f"{name}\n")
+    app = App("lines")
+    lines = spark.readStream.option("maxFilesPerTrigger", 1).text(str(inbox))
+    app.source("lines", perseid.sources.stream(lines)).sink("out", perseid.sinks.parquet(out))
+    assert begin(app, available_now=True).wait(240)
+    assert sorted(row.value for row in spark.read.parquet(out).collect()) == ["0", "1", "2"]
 
 
 def test_an_idle_source_does_not_hold_up_the_other(begin: Begin, out: str) -> None:

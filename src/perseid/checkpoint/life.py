@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from perseid.graph.topology import StreamShape
+from perseid.graph.topology import StreamShape, Topology
 from perseid.vocabulary import CheckpointId, Epoch, ShardId, StreamName, UnitName
 
 
@@ -79,6 +79,15 @@ class PendingCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class UnitSnapshot:
+    """One unit's snapshots at one epoch, and the checkpoints they were written for (none: the beginning)."""
+
+    written_for: frozenset[CheckpointId]
+    epoch: Epoch
+    shards: Mapping[ShardId, SavedShard]
+
+
+@dataclass(frozen=True, slots=True)
 class CompletedCheckpoint:
     """A checkpoint whose manifest is durable: recovery may use it."""
 
@@ -86,3 +95,17 @@ class CompletedCheckpoint:
     cuts: Mapping[UnitName, Epoch]
     shards: Mapping[ShardId, SavedShard]
     inflight: Mapping[tuple[StreamName, Epoch], str]
+    alone: Mapping[UnitName, tuple[UnitSnapshot, ...]] = field(default_factory=dict)  # baseline: newest first
+    needs: frozenset[CheckpointId] = frozenset()  # baseline: checkpoints whose files it stands on
+
+    def part(self, topology: Topology, unit: UnitName) -> UnitSnapshot:
+        """What it holds of one unit."""
+        shards = {s: self.shards[s] for s in topology.unit(unit).shards if s in self.shards}
+        return UnitSnapshot(self.needs or frozenset({self.id}), self.cuts[unit], shards)
+
+    def own_cut(self, unit: UnitName) -> Epoch:
+        """Where a unit goes back to if it alone is lost: its preserved input is kept from there on."""
+        return self.alone[unit][0].epoch if self.alone.get(unit) else self.cuts[unit]
+
+    def own_snapshot(self, unit: UnitName, shard: ShardId) -> SavedShard | None:
+        return (self.alone[unit][0].shards if self.alone.get(unit) else self.shards).get(shard)

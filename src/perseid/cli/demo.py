@@ -7,23 +7,21 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from perseid.cli.demo_process import Application
 from perseid.cli.demo_text import Output, Verdict, Writer, verdict
 from perseid.cli.figures import count, counted
-from perseid.cli.live import View, line
 from perseid.cli.report import reporting
+from perseid.cli.screen import Screen
 from perseid.engine.progress import Progress
 from perseid.errors import ApplicationFailed
 
@@ -70,7 +68,7 @@ class _Demo:
             (folder / name).mkdir()
         self._writer = Writer(folder / "in", seed)
         self._output = Output(folder / "out")
-        self._screen = _Screen()
+        self._screen = Screen()
 
     def play(self) -> bool:
         with self._screen.open():
@@ -96,9 +94,9 @@ class _Demo:
                     self._screen.say(f"it did not stop cleanly within {STOP_LIMIT_S:.0f} s", "yellow")
                 self._screen.show(application.progress())
             finally:
-                application.kill_everything()
+                application.kill()
         result = verdict(self._writer.counts, self._output.table())
-        self._screen.show_verdict(result, self._writer.lines, len(self._writer.counts))
+        _show_verdict(self._screen.console, result, self._writer.lines, len(self._writer.counts))
         return result.right
 
     def _start(self, why: str) -> Application:
@@ -130,7 +128,7 @@ class _Demo:
         """Driver, JVM, hosts, all at once; the epoch it had reached."""
         picture = application.progress()
         assert picture is not None
-        dead = application.kill_everything()
+        dead = application.kill()
         self._screen.say(
             f"KILLED EVERYTHING at epoch {picture.epoch}: {counted(dead, 'process', 'processes')}, the driver and all",
             "bold red",
@@ -184,52 +182,18 @@ def _epoch(application: Application) -> int:
     return picture.epoch if picture is not None else 0
 
 
-class _Screen:
-    """The story above, the live view below; on something that is no terminal, lines."""
-
-    def __init__(self) -> None:
-        self._console = Console(highlight=False)
-        self._view = View()
-        self._live: Live | None = None
-        self._started_s = time.monotonic()
-        self._shown_s = float("-inf")
-
-    @contextmanager
-    def open(self) -> Iterator[None]:
-        if not self._console.is_terminal:
-            yield
-            return
-        with Live(console=self._console, refresh_per_second=8) as self._live:
-            yield
-
-    def say(self, text: str, style: str = "") -> None:
-        seconds = time.monotonic() - self._started_s
-        self._console.print(Text.assemble((f"{seconds:6.1f} s  ", "cyan"), (text, style)), soft_wrap=True)
-
-    def show(self, picture: Progress | None) -> None:
-        if picture is None:
-            return  # it has not said anything yet
-        now_s = time.monotonic()
-        if self._live is not None:
-            self._live.update(self._view.render(picture, now_s))
-        elif now_s - self._shown_s >= 3:
-            self._shown_s = now_s
-            self._console.print(f"          {line(picture)}", soft_wrap=True)
-
-    def show_verdict(self, result: Verdict, lines: int, words: int) -> None:
-        table = Table(box=None, show_header=False, padding=(0, 2))
-        table.add_row(
-            "rows in", count(result.rows_in), f"words in {count(lines)} lines, {count(words)} of them different"
-        )
-        table.add_row("rows out", count(result.rows_out), "updates (word, added, n) in the parquet output")
-        for name, number in (("lost", result.lost), ("doubled", result.doubled)):
-            table.add_row(name, Text(count(number), "bold green" if number == 0 else "bold red"), "")
-        table.columns[1].justify = "right"
-        self._console.print()
-        self._console.print(table)
-        if result.right:
-            said = Text(f"\nRIGHT: every word counted exactly once; {counted(0, 'row')} lost, 0 doubled.", "bold green")
-        else:
-            some = ", ".join(result.wrong_words[:5])
-            said = Text(f"\nWRONG: {counted(len(result.wrong_words), 'word')}, for instance {some}", "bold red")
-        self._console.print(said)
+def _show_verdict(console: Console, result: Verdict, lines: int, words: int) -> None:
+    table = Table(box=None, show_header=False, padding=(0, 2))
+    table.add_row("rows in", count(result.rows_in), f"words in {count(lines)} lines, {count(words)} of them different")
+    table.add_row("rows out", count(result.rows_out), "updates (word, added, n) in the parquet output")
+    for name, number in (("lost", result.lost), ("doubled", result.doubled)):
+        table.add_row(name, Text(count(number), "bold green" if number == 0 else "bold red"), "")
+    table.columns[1].justify = "right"
+    console.print()
+    console.print(table)
+    if result.right:
+        said = Text(f"\nRIGHT: every word counted exactly once; {counted(0, 'row')} lost, 0 doubled.", "bold green")
+    else:
+        some = ", ".join(result.wrong_words[:5])
+        said = Text(f"\nWRONG: {counted(len(result.wrong_words), 'word')}, for instance {some}", "bold red")
+    console.print(said)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from perseid.cli.bench import bench
+from perseid.cli.chaos import chaos
 from perseid.cli.demo import demo
 from perseid.cli.inspect import inspect
 from perseid.cli.replay import replay
@@ -46,6 +47,7 @@ app.command()(inspect)
 app.command()(replay)
 app.command()(simulate)
 app.command()(bench)
+app.command()(chaos)
 
 if __name__ == "__main__":
     app()

@@ -31,8 +31,10 @@ LOCAL_SPARES = 1
 class Scheme(StrEnum):
     """The checkpoint schemes the command line offers."""
 
+    adaptive = "adaptive"
     parallel = "parallel"
     source = "source"
+    baseline = "baseline"
 
 
 def run(
@@ -50,8 +52,8 @@ def run(
     spares: Annotated[
         int | None, typer.Option(min=0, help="Ready hosts that take over.", show_default="1, or what --master allows")
     ] = None,
-    checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 10.0,
-    scheme: Annotated[Scheme, typer.Option(help="How checkpoints are taken.")] = Scheme.parallel,
+    checkpoint_seconds: Annotated[float, typer.Option(help="Seconds for one checkpoint.")] = 10.0,
+    scheme: Annotated[Scheme, typer.Option(help="When and how checkpoints are taken.")] = Scheme.adaptive,
     available_now: Annotated[bool, typer.Option("--available-now", help="Stop when all input is processed.")] = False,
     max_rows_per_epoch: Annotated[int | None, typer.Option(min=1, help="Admit at most so many rows per epoch.")] = None,
     app: Annotated[str | None, typer.Option(help="Which variable holds the App, if there are several.")] = None,
@@ -89,7 +91,12 @@ def _settings(
     """The keywords of ``app.start``. Options that were not given are left to its defaults."""
     if not checkpoint_seconds > 0:
         raise SettingsError(f"--checkpoint-seconds: expected more than 0, got {checkpoint_seconds:g}")
-    make = {Scheme.parallel: schemes.parallel, Scheme.source: schemes.source}[scheme]
+    make = {
+        Scheme.adaptive: schemes.adaptive,
+        Scheme.parallel: schemes.parallel,
+        Scheme.source: schemes.source,
+        Scheme.baseline: schemes.baseline,
+    }[scheme]
     chosen = {"hosts": hosts, "spares": spares, "max_rows_per_epoch": max_rows}
     return {
         "checkpoint": make(every(seconds=checkpoint_seconds)),

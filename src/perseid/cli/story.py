@@ -29,7 +29,7 @@ def tone(record: Record) -> str:
     kind = str(record.get("kind", ""))
     if kind in ("host_lost", "operator_failed", "checkpoint_failed", "epoch_failed"):
         return "red"
-    if kind in ("recovery_started", "dead_letters"):
+    if kind in ("recovery_started", "dead_letters", "warning", "period_too_short"):
         return "yellow"
     if kind in ("recovery_finished", "checkpoint_committed", "host_ready"):
         return "green"
@@ -110,6 +110,34 @@ def _checkpoint_started(record: Record) -> str:
     return f"checkpoint {record['checkpoint']} starts{at}"
 
 
+_REASONS: dict[str, Callable[[Record], str]] = {
+    "period": lambda r: "its period has passed",
+    "profiling": lambda r: "the period has ended; how the state rises and falls is not known yet",
+    "static": lambda r: "the period has ended; no state rises and falls",
+    "minimum": lambda r: (
+        f"the state is small, {size(r['bytes'])} of at most {size(r['threshold'])}, and grows by {size(r['rate'])}/s"
+    ),
+    "no_minimum": lambda r: f"the period has ended, and the state was not found below {size(r['threshold'])}",
+    "recorded": lambda r: f"the smallest state of this period in the recording, {size(r['bytes'])}",
+    "unrecorded": lambda r: "the period has ended, the recording before it",
+    "own_period": lambda r: f"the period of unit {listed(r['units'])} has passed",
+    "final": lambda r: "the application ends",
+}
+
+
+def _checkpoint_decided(record: Record) -> str:
+    return f"checkpoint {record['checkpoint']} is due: {_REASONS[record['reason']](record)}"
+
+
+def _profiled(record: Record) -> str:
+    if not record["dynamic"]:
+        return f"profile: none of {counted(record['shards'], 'shard')} has a state that rises and falls"
+    return (
+        f"profile over {counted(record['periods'], 'period')}: {listed(record['dynamic'])} rise and fall;"
+        f" alert at {size(record['threshold'])} (lowest {size(record['lowest'])})"
+    )
+
+
 _SENTENCES: dict[str, Callable[[Record], str]] = {
     "app_started": _app_started,
     "host_ready": lambda r: f"host {r['host']} is ready (pid {r['pid']}, {r['address']})",
@@ -123,6 +151,16 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
         f"{counted(r['rows_in'], 'row')} in, {count(r['rows_out'])} out"
     ),
     "epoch_failed": lambda r: f"epoch {r['epoch']} of unit {r['unit']} failed (attempt {r['attempt']}): {r['error']}",
+    "checkpoint_decided": _checkpoint_decided,
+    "profiled": _profiled,
+    "alert_began": lambda r: (
+        f"alert: the state is {size(r['bytes'])}, not above {size(r['threshold'])}; the checkpoint waits until it grows"
+    ),
+    "period_too_short": lambda r: (
+        f"the checkpoint period of {duration(r['period_ms'])} is shorter than an epoch:"
+        f" a checkpoint waited {duration(r['waited_ms'])} for epoch {r['epoch']} of unit {r['unit']}"
+    ),
+    "warning": lambda r: str(r["message"]),
     "checkpoint_started": _checkpoint_started,
     "snapshots_forked": lambda r: f"checkpoint {r['checkpoint']}: host {r['host']} goes on, its snapshots are on their way",
     "snapshot_written": lambda r: (

@@ -1,17 +1,29 @@
 """The controller's part in checkpoints: start them when they are due, align the units, complete or abort them.
 
-One checkpoint at a time. The decision where each unit's snapshot lies is the aligner's, what belongs to the checkpoint is
-the pending checkpoint's; this module moves tokens between the first and acknowledgements into the second.
+One checkpoint at a time. The decision when is the policy's, where each unit's snapshot lies is the aligner's, what belongs to
+the checkpoint is the pending checkpoint's; this module moves tokens and acknowledgements between them. Under an individual
+scheme (M2) a checkpoint is one unit's, and its manifest names the newest line of such snapshots that fit together.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from perseid.checkpoint.alignment import Aligner, AlignmentCommand, ForwardToken
-from perseid.checkpoint.life import CompletedCheckpoint, PendingCheckpoint
+from perseid.checkpoint.life import CompletedCheckpoint, PendingCheckpoint, UnitSnapshot
+from perseid.checkpoint.policy import Decision, Policy, Reason, Standing
+from perseid.checkpoint.recovery_line import with_snapshot
 from perseid.checkpoint.schemes import Scheme
-from perseid.engine.commands import AbortCheckpoint, Command, CommitCheckpoint, SaveInflight, TakeSnapshots, Trim
+from perseid.checkpoint.size_reports import Noted, SizeReport
+from perseid.engine.commands import (
+    AbortCheckpoint,
+    CheckpointBegan,
+    Command,
+    CommitCheckpoint,
+    SaveInflight,
+    TakeSnapshots,
+    Trim,
+)
 from perseid.engine.events import CheckpointCommitted, InflightSaved, SnapshotsForked, SnapshotWritten
 from perseid.engine.pipeline import Pipeline
 from perseid.graph.topology import Topology
@@ -34,43 +46,89 @@ class Checkpointing:
     forking: dict[UnitName, set[HostId]] = field(default_factory=dict)  # hosts that have not said yet that they forked
     unsaved: list[SaveInflight] = field(default_factory=list)  # wait until their producer has finished the epoch
     committing: bool = False
-    found: int = 0  # on the root, at the start
-    trimmed_by: CheckpointId | None = (
-        None  # the newest one ever completed here: what streams and outputs are trimmed by
-    )
+    done: CompletedCheckpoint | None = None  # what the pending one will be, once its manifest is durable
+    decision: Decision | None = None  # why the pending one was started
+    trimmed_by: CheckpointId | None = None  # the newest ever completed here: what streams and outputs are trimmed by
+    retired: set[CheckpointId] = field(default_factory=set)  # no longer kept, but newer ones stand on their files
+    found: int = 0  # at the start: a driver may die before it trims
+    now_ms: int = 0
+    warned: bool = False  # that the period is shorter than an epoch
+    policy: Policy = field(init=False)
+    everybody: frozenset[UnitName] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.found = max(1, len(self.completed))
         self.trimmed_by = self.completed[0].id if self.completed else None
+        self.found = max(1, len(self.completed))
+        self.everybody = frozenset(u.name for u in self.topology.units)
+        self.policy = self.scheme.policy(self.topology, self.last_started_ms)
+        if self.scheme.individual:  # a checkpoint is one unit's: keep so many of every unit
+            self.keep *= max(1, len(self.topology.units))
 
     @property
     def newest(self) -> CompletedCheckpoint | None:
         return self.completed[0] if self.completed else None
 
-    def due(self, now_ms: int, pipeline: Pipeline) -> bool:
+    # -- when -----------------------------------------------------------------------------------------------------
+
+    def running(self, now_ms: int) -> tuple[Command, ...]:
+        """The application runs, again."""
+        return self.policy.begin(now_ms)
+
+    def sized(self, report: SizeReport, now_ms: int) -> tuple[Command, ...]:
+        return self.policy.take_in(report, now_ms)
+
+    def start_if_due(self, now_ms: int, pipeline: Pipeline) -> tuple[Command, ...]:
         """Is it time, and is there anything new to save?"""
-        if self.pending is not None or not self.scheme.due(now_ms, self.last_started_ms):
-            return False
-        return self.worthwhile(pipeline)
+        self.now_ms = now_ms
+        commands = self.policy.advance(now_ms)
+        if self.pending is not None:
+            return commands
+        newest = min((pipeline.units[u].finished for u in self.topology.source_units), default=pipeline.committed)
+        if self.policy.decide(Standing(now_ms, self.everybody, newest)) is None:
+            return commands  # not even if all have something new: this is asked after every event
+        if not (self.scheme.individual or pipeline.settled):
+            return commands
+        decision = self.policy.decide(Standing(now_ms, self._moved(pipeline), newest))
+        return commands if decision is None else (*commands, *self.start(now_ms, pipeline, decision))
 
     def worthwhile(self, pipeline: Pipeline) -> bool:
-        newest = self.newest
-        return any(s.position > (newest.cuts[u] if newest else 0) for u, s in pipeline.units.items())
+        return bool(self._moved(pipeline))
 
-    def start(self, now_ms: int, pipeline: Pipeline) -> tuple[Command, ...]:
-        """Command all units at once; sources get their token with it."""
-        self.last_started_ms = now_ms
+    def _moved(self, pipeline: Pipeline) -> frozenset[UnitName]:
+        newest = self.newest
+        return frozenset(
+            u for u, s in pipeline.units.items() if s.position > (newest.own_cut(u) if newest else Epoch(0))
+        )
+
+    def last(self, now_ms: int, pipeline: Pipeline) -> tuple[Command, ...]:
+        """The application ends: save what is new."""
+        moved = self._moved(pipeline)
+        one = next((u.name for u in self.topology.units if u.name in moved), None) if self.scheme.individual else None
+        return self.start(now_ms, pipeline, Decision(Reason.FINAL, frozenset({one}) if one else None))
+
+    # -- where ----------------------------------------------------------------------------------------------------
+
+    def start(self, now_ms: int, pipeline: Pipeline, decision: Decision) -> tuple[Command, ...]:
+        """Command all units at once; sources get their token with it. A unit alone has its token where it stands."""
+        self.last_started_ms, self.decision = now_ms, decision
+        units = tuple(u for u in self.topology.units if decision.units is None or u.name in decision.units)
+        together = decision.units is None
         self.pending = PendingCheckpoint(
             self.next_id,
             now_ms,
-            shards=self.topology.shards,
-            streams=self.topology.streams,
-            units=tuple(u.name for u in self.topology.units),
+            shards={shard: u.name for u in units for shard in u.shards},
+            streams=self.topology.streams if together else (),
+            units=tuple(u.name for u in units),
         )
         self.next_id = CheckpointId(self.next_id + 1)
         self.aligners = {
-            u.name: Aligner(u.name, self.topology.upstream(u.name), self.scheme, pipeline.units[u.name].position)
-            for u in self.topology.units
+            u.name: Aligner(
+                u.name,
+                self.topology.upstream(u.name) if together else frozenset(),
+                self.scheme,
+                pipeline.units[u.name].position,
+            )
+            for u in units
         }
         token = None
         if self.scheme.synchronous:  # one token for all sources, at an epoch none of their units has passed
@@ -79,13 +137,14 @@ class Checkpointing:
             self._route(aligner.start(token if not aligner.upstream else None))
         for aligner in self.aligners.values():
             self._cut_known(aligner)
-        return self.saves_due(pipeline)
+        began = CheckpointBegan(self.pending.id, decision)
+        return (began, *self.policy.started(decision, now_ms), *self.saves_due(pipeline))
 
     def _route(self, commands: tuple[AlignmentCommand, ...]) -> None:
         """Carry tokens down."""
         for command in commands:
             if isinstance(command, ForwardToken):
-                for unit in self.topology.downstream(command.unit):
+                for unit in self.topology.downstream(command.unit) & self.aligners.keys():
                     self.aligners[unit].token_arrived(command.unit, command.epoch)
                     self._cut_known(self.aligners[unit])
 
@@ -118,6 +177,7 @@ class Checkpointing:
             state = pipeline.units[unit]
             if not state.idle or unit in self.forking or not aligner.due(state.finished):
                 continue
+            commands += self._waited(unit, state.finished)
             hosts: dict[HostId, list[Route]] = {}
             for shard in self.topology.unit(unit).shards:
                 route = routing.routes[shard]
@@ -131,6 +191,16 @@ class Checkpointing:
             if not hosts:
                 commands += self._unit_taken(unit)
         return tuple(commands)
+
+    def _waited(self, unit: UnitName, epoch: Epoch) -> list[Command]:
+        """A period shorter than an epoch gets fewer checkpoints than it asks for: say so, once."""
+        assert self.pending is not None
+        waited_ms = self.now_ms - self.pending.started_ms
+        if self.warned or waited_ms <= self.scheme.period.ms:
+            return []
+        self.warned = True
+        facts = {"unit": unit, "epoch": epoch, "waited_ms": waited_ms, "period_ms": self.scheme.period.ms}
+        return [Noted("period_too_short", facts)]
 
     def forked(self, event: SnapshotsForked) -> tuple[Command, ...]:
         if self.pending is None or self.pending.id != event.checkpoint:
@@ -160,27 +230,49 @@ class Checkpointing:
         if not all(aligner.taken for aligner in self.aligners.values()):
             return []
         self.committing = True
-        return [CommitCheckpoint(self.pending, self.scheme.name)]
+        done = self.done = self._done(self.pending)
+        whole = replace(
+            self.pending,
+            cuts=dict(done.cuts),
+            saved=dict(done.shards),
+            inflight=dict(done.inflight),
+            units=tuple(done.cuts),
+        )
+        covered = {unit: done.own_cut(unit) for unit in done.alone}
+        return [CommitCheckpoint(whole, self.scheme.name, covered)]
+
+    def _done(self, pending: PendingCheckpoint) -> CompletedCheckpoint:
+        """What the pending checkpoint is once it is committed."""
+        if self.decision is None or self.decision.units is None:
+            return CompletedCheckpoint(pending.id, dict(pending.cuts), dict(pending.saved), dict(pending.inflight))
+        (unit,) = pending.units
+        own = UnitSnapshot(frozenset({pending.id}), pending.cuts[unit], dict(pending.saved))
+        return with_snapshot(self.topology, self.newest, pending.id, unit, own)
 
     def committed(self, event: CheckpointCommitted) -> tuple[Trim, ...]:
         """Its manifest is durable: from now on recovery starts here, and older checkpoints may go."""
         pending = self.pending
         if pending is None or pending.id != event.checkpoint:
             return ()
-        done = CompletedCheckpoint(pending.id, dict(pending.cuts), dict(pending.saved), dict(pending.inflight))
+        done = self.done or self._done(pending)
         self.completed.insert(0, done)
         self.trimmed_by = done.id
         dropped, self.completed[self.keep :] = self.completed[self.keep :], []
+        self.retired |= {id for c in dropped for id in (c.id, *c.needs)} - {c.id for c in self.completed}
         self._clear()
         if len(self.completed) < self.keep:
             return ()  # the beginning of the streams still counts as one to fall back to
-        return (Trim(tuple(c.id for c in dropped), self.completed[-1]),)
+        needed = frozenset().union(*(c.needs for c in self.completed))
+        gone, self.retired = self.retired - needed, self.retired & needed
+        return (Trim(tuple(sorted(gone)), self.completed[-1]),)
 
     def abort(self, reason: str) -> tuple[Command, ...]:
         """Give up the one on its way; one whose parts are all durable already needs nobody any more and goes on."""
         if self.pending is None or self.committing:
             return ()
         command = AbortCheckpoint(self.pending.id, reason)
+        if self.decision is not None:
+            self.policy.aborted(self.decision, self.now_ms)
         self._clear()
         return (command,)
 
@@ -188,11 +280,17 @@ class Checkpointing:
         """A completed checkpoint turned out to be corrupt."""
         self.completed = [c for c in self.completed if c.id != checkpoint]
 
+    def went_back(self) -> None:
+        """The whole application goes back to the newest line: what single units have saved since is not where they stand."""
+        if self.completed:
+            self.completed[0] = replace(self.completed[0], alone={})
+
     def _clear(self) -> None:
-        self.pending, self.committing = None, False
+        self.pending, self.committing, self.decision, self.done = None, False, None, None
         self.aligners, self.forking, self.unsaved = {}, {}, []
 
     def check(self) -> None:
+        self.policy.check()
         if self.pending is not None:
             self.pending.check()
         for aligner in self.aligners.values():

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from perseid.checkpoint.life import CompletedCheckpoint, PendingCheckpoint, SavedShard
+from perseid.checkpoint.policy import Decision
+from perseid.checkpoint.size_reports import AskSizes as AskSizes
+from perseid.checkpoint.size_reports import Noted as Noted
+from perseid.checkpoint.size_reports import Quieten as Quieten
 from perseid.recovery.plan import RecoveryPlan
 from perseid.scaling.routing import Route, RoutingTable
 from perseid.vocabulary import (
@@ -103,6 +107,7 @@ class RestoreShards:
     version: Version
     shards: tuple[tuple[Route, SavedShard | None, Epoch], ...]  # route, snapshot, epoch it stands at
     retain_from: Epoch  # outputs of replayed epochs from here on are kept
+    upto: Mapping[UnitName, Epoch] = field(default_factory=dict)  # epochs they may apply from input kept on the machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,14 @@ class ReplayShards:
     release: Epoch
     set_aside: Mapping[Epoch, frozenset[ShardId]] = field(default_factory=dict)  # whose rows are in the dead letters
     again: bool = False  # a replay failed before: streams from other units may know hosts that are gone
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointBegan:
+    """For the journal: a checkpoint was decided on, and why."""
+
+    checkpoint: CheckpointId
+    decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +160,7 @@ class CommitCheckpoint:
 
     pending: PendingCheckpoint
     scheme: str
+    covered: Mapping[UnitName, Epoch] = field(default_factory=dict)  # what a unit alone would go back to, if it differs
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +206,10 @@ Command = (
     | ResetStreams
     | RestoreShards
     | ReplayShards
+    | AskSizes
+    | Quieten
+    | Noted
+    | CheckpointBegan
     | TakeSnapshots
     | SaveInflight
     | CommitCheckpoint

@@ -146,11 +146,10 @@ class Controller:
                     self.stopping = True
             case on.UnitFinished() | on.UnitFailed() | on.ReplayFinished():
                 return self._unit_ended(event)
-            case on.ShardsRestored(host, version, phases):
+            case on.ShardsRestored(host, version, phases, reached):
                 self.detector.work_ended(host, self.now_ms)
                 if self.recovering is not None and self.recovering.version == version:
-                    self.recovering.restoring.discard(host)
-                    self.recovering.add_phases(dict(phases))
+                    self.recovering.restored(host, dict(phases), dict(reached), self.now_ms)
             case on.RestoreFailed(host):
                 self.detector.work_ended(host, self.now_ms)
                 return self._restore_failed(event)
@@ -172,6 +171,8 @@ class Controller:
                 return (*self.checkpoints.abort(message), *self._bury(deaths))
             case on.CheckpointCommitted():
                 return self._checkpoint_committed(event)
+            case on.SizesReported() | on.SizeHalved() | on.SizeTurned():
+                return self.checkpoints.sized(event, self.now_ms) if self.recovering is None else ()
             case on.StopRequested():
                 self.stopping = True
             case on.FatalError(message):
@@ -291,7 +292,7 @@ class Controller:
                 continue  # trimmed with the oldest checkpoint
             upto = self.pipeline.units[stream.consumer].finished
             if stream.preservation == "retained":
-                upto = newest.cuts[stream.consumer] if newest else Epoch(0)
+                upto = newest.own_cut(stream.consumer) if newest else Epoch(0)
                 if self.recovering is not None and self.recovering.plan is not None:
                     upto = min(upto, self.recovering.plan.base.get(stream.consumer, upto))
             if pending is not None:  # epochs that a pending checkpoint still has to save
@@ -313,8 +314,7 @@ class Controller:
             commands += self._recover()
         if self.recovering is None:
             self.phase = "stopping" if self.stopping else "running"
-            if self.checkpoints.due(self.now_ms, self.pipeline):
-                commands += self.checkpoints.start(self.now_ms, self.pipeline)
+            commands += self.checkpoints.start_if_due(self.now_ms, self.pipeline)
         commands += self._run()
         if self.stopping and self.recovering is None and self.pipeline.quiet and not self.admitting:
             commands += self._finish()
@@ -332,9 +332,7 @@ class Controller:
             catching_up = recovering.to_replay | recovering.replaying
             # A unit below may have to ask the one above for an epoch once more: that one comes first.
             ready = {u for u in recovering.to_replay if not catching_up & self.topology.above(u)}
-            commands += [self._replay(recovering.plan, unit, recovering.failed_replays > 0) for unit in sorted(ready)]
-            recovering.replaying |= ready
-            recovering.to_replay -= ready
+            commands += self._replay(recovering, recovering.plan, ready)
         if recovering.done:
             recovering.step_done("catch_up", self.now_ms)
             for state in self.pipeline.units.values():
@@ -342,26 +340,40 @@ class Controller:
             self.recovering = None
             duration = self.now_ms - recovering.since_ms
             commands.append(do.RecoveryEnded(recovering.plan, duration, dict(recovering.phases_ms)))
+            commands += self.checkpoints.running(self.now_ms)
             commands += self._trim() if self.trims else ()
         return commands
 
-    def _replay(self, plan: RecoveryPlan, unit: UnitName, again: bool) -> do.ReplayShards:
-        first, last = plan.replay[unit]
-        return do.ReplayShards(
-            unit,
-            self.pipeline.started(unit, last, replaying=True),
-            first,
-            last,
-            tuple(s for s in plan.shards if self.topology.shards[s] == unit),
-            self.routing,
-            self.pipeline.consumed(unit),
-            {
-                epoch: frozenset(shards)
-                for (u, epoch), shards in self.set_aside.items()
-                if u == unit and first <= epoch <= last
-            },
-            again,
-        )
+    def _replay(self, recovering: Recovering, plan: RecoveryPlan, units: set[UnitName]) -> list[do.Command]:
+        """Feed restored shards what they missed, unless kept input has brought them there already."""
+        commands: list[do.Command] = []
+        for unit in sorted(units):
+            last = plan.replay[unit][1]
+            mine = [s for s in plan.shards if self.topology.shards[s] == unit]
+            stands, behind = recovering.behind(mine, plan.base[unit], last)
+            recovering.to_replay.discard(unit)
+            if not behind:
+                continue
+            recovering.replaying.add(unit)
+            first = Epoch(stands + 1)
+            commands.append(
+                do.ReplayShards(
+                    unit,
+                    self.pipeline.started(unit, last, replaying=True),
+                    first,
+                    last,
+                    behind,
+                    self.routing,
+                    self.pipeline.consumed(unit),
+                    {
+                        epoch: frozenset(shards)
+                        for (u, epoch), shards in self.set_aside.items()
+                        if u == unit and first <= epoch <= last
+                    },
+                    again=recovering.failed_replays > 0,
+                )
+            )
+        return commands
 
     def _plan_recovery(self, recovering: Recovering) -> list[do.Command]:
         affected = {self.topology.shards[s] for s in recovering.lost}
@@ -413,9 +425,10 @@ class Controller:
         assert plan is not None
         commands: list[do.Command] = []
         if plan.mode == "application":
+            self.checkpoints.went_back()
             chosen = next((c for c in self.checkpoints.completed if c.id == plan.checkpoint), None)
             for unit, epoch in plan.base.items():
-                self.pipeline.units[unit].finished = epoch
+                self.pipeline.units[unit].finished = self.pipeline.units[unit].put_back = epoch
             commands.append(do.ResetStreams(dict(chosen.inflight) if chosen else {}, dict(plan.base)))
         staying = {s: h for s in plan.shards if (h := self.routing.host_of(s)) in self.hosts and h is not None}
         load = {
@@ -435,7 +448,8 @@ class Controller:
             mine = sorted(s for s, h in placed.items() if h == host)
             retain = min(self.pipeline.consumed(self.topology.shards[s]) for s in mine)
             shards = tuple((self.routing.routes[s], plan.shards[s], plan.base[self.topology.shards[s]]) for s in mine)
-            commands.append(do.RestoreShards(host, self.routing.version, shards, Epoch(retain + 1)))
+            upto = {unit: last for unit, (_, last) in plan.replay.items()}
+            commands.append(do.RestoreShards(host, self.routing.version, shards, Epoch(retain + 1), upto))
         if not placed:
             commands += self._recover()
         return commands
@@ -467,7 +481,7 @@ class Controller:
                     attempt,
                     self.routing,
                     release=self.pipeline.consumed(unit),
-                    release_covered=newest.cuts[unit] if newest else Epoch(0),
+                    release_covered=newest.own_cut(unit) if newest else Epoch(0),
                     set_aside=frozenset(self.set_aside.get((unit, epoch), ())),
                     again=again,
                 )
@@ -493,7 +507,7 @@ class Controller:
             return []
         wanted = self.settings.final_checkpoint and self.final_failures < FINAL_CHECKPOINTS
         if wanted and self.checkpoints.worthwhile(self.pipeline):
-            return [*self.checkpoints.start(self.now_ms, self.pipeline), *self._snapshots()]
+            return [*self.checkpoints.last(self.now_ms, self.pipeline), *self._snapshots()]
         return list(self._end())
 
     def _end(self) -> tuple[do.Command, ...]:

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from perseid.checkpoint.life import SavedShard
+from perseid.checkpoint.size_reports import SizeHalved as SizeHalved
+from perseid.checkpoint.size_reports import SizesReported as SizesReported
+from perseid.checkpoint.size_reports import SizeTurned as SizeTurned
 from perseid.vocabulary import (
     Attempt,
     CheckpointId,
@@ -87,9 +90,12 @@ class UnitFailed:
 
 @dataclass(frozen=True, slots=True)
 class ShardsRestored:
+    """A host holds shards again; some came further than their snapshot (``reached``), by input that was kept on its machine."""
+
     host: HostId
     version: Version
     phases_ms: Mapping[str, int] = field(default_factory=dict)
+    reached: Mapping[ShardId, Epoch] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +186,9 @@ Event = (
     | InflightSaved
     | CheckpointFailed
     | CheckpointCommitted
+    | SizesReported
+    | SizeHalved
+    | SizeTurned
     | StopRequested
     | FatalError
 )

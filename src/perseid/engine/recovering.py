@@ -11,7 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from perseid.recovery.plan import RecoveryPlan
-from perseid.vocabulary import HostId, ShardId, UnitName, Version
+from perseid.vocabulary import Epoch, HostId, ShardId, UnitName, Version
+
+HOST_PHASES = ("read", "deserialise", "catch_up")  # what hosts report of a restore
 
 
 @dataclass(slots=True)
@@ -25,6 +27,7 @@ class Recovering:
     plan: RecoveryPlan | None = None
     version: Version = Version(0)  # of the routing table the plan made
     restoring: set[HostId] = field(default_factory=set)
+    reached: dict[ShardId, Epoch] = field(default_factory=dict)  # where restored shards stand
     replaying: set[UnitName] = field(default_factory=set)
     to_replay: set[UnitName] = field(default_factory=set)
     phases_ms: dict[str, int] = field(default_factory=dict)
@@ -39,7 +42,7 @@ class Recovering:
         self.lost |= lost
         self.reason = f"{self.reason}; {reason}" if reason not in self.reason else self.reason
         self.plan = None
-        self.restoring, self.replaying, self.to_replay = set(), set(), set()
+        self.restoring, self.replaying, self.to_replay, self.reached = set(), set(), set(), {}
 
     def step_done(self, phase: str, now_ms: int) -> None:
         self.phases_ms[phase] = self.phases_ms.get(phase, 0) + now_ms - self.step_ms
@@ -49,6 +52,23 @@ class Recovering:
         """Hosts work side by side: the slowest counts."""
         for phase, ms in phases_ms.items():
             self.phases_ms[phase] = max(self.phases_ms.get(phase, 0), ms)
+
+    def restored(self, host: HostId, phases_ms: dict[str, int], reached: dict[ShardId, Epoch], now_ms: int) -> None:
+        """A host has its shards; with the last one the step ends, and what hosts do not account for went into reaching them."""
+        if host not in self.restoring:
+            return
+        self.restoring.discard(host)
+        self.add_phases(phases_ms)
+        self.reached.update(reached)
+        if not self.restoring:
+            accounted = sum(self.phases_ms.get(phase, 0) for phase in HOST_PHASES)
+            self.phases_ms["reconnect"] = max(0, now_ms - self.step_ms - accounted)
+            self.step_ms = now_ms
+
+    def behind(self, shards: list[ShardId], base: Epoch, last: Epoch) -> tuple[Epoch, tuple[ShardId, ...]]:
+        """Which of these restored shards have not come to ``last``, and the epoch where the hindmost of them stands."""
+        missing = {s: self.reached.get(s, base) for s in shards if self.reached.get(s, base) < last}
+        return min(missing.values(), default=last), tuple(missing)
 
     @property
     def done(self) -> bool:

@@ -43,8 +43,13 @@ class ShardLog(Generic[Answer]):
     poisoned: str | None = None
     raised: tuple[Epoch, str] | None = None  # what poisoned it, in full
 
-    def ask(self, epoch: Epoch, version: Version, rows: int | None = None) -> Literal["apply", "answer"] | Refusal:
-        """May ``epoch`` be applied now, or is its answer kept? ``rows`` is how many came with the request."""
+    def ask(
+        self, epoch: Epoch, version: Version, rows: int | None = None, *, wanted: bool = True
+    ) -> Literal["apply", "answer"] | Refusal:
+        """May ``epoch`` be applied now, or is its answer kept? ``rows`` is how many came with the request.
+
+        A replay whose answers nobody looks at (not ``wanted``) may begin before the epoch at which the shard stands.
+        """
         if version < self.version:
             return Refusal(
                 "stale",
@@ -68,7 +73,7 @@ class ShardLog(Generic[Answer]):
                 )
             self.poisoned = f"it was given {applied} of {rows} rows of epoch {epoch} by a task that was cut short"
             return Refusal("poisoned", f"shard {self.shard} must be restored first: {self.poisoned}")
-        if epoch in self.answers:
+        if epoch in self.answers or not wanted:
             return "answer"
         return Refusal("released", f"shard {self.shard} no longer keeps its answer to epoch {epoch}")
 

@@ -96,7 +96,8 @@ class App:
         ``spark``               the session to run in; without one a local session is made
         ``root``                the checkpoint root: a path or URI that the driver and all executors reach. Started
                                 again on the same root, the application goes on where it was. Default ``.perseid/<name>``
-        ``checkpoint``          the scheme: ``perseid.parallel(every(seconds=10))`` (default), ``perseid.source(…)``
+        ``checkpoint``          the scheme: ``perseid.adaptive(every(seconds=10))`` (default), ``perseid.parallel(…)``,
+                                ``perseid.source(…)``; to compare with: ``perseid.baseline(…)``, ``perseid.oracle(…)``
         ``hosts``               how many hosts hold the shards
         ``spares``              how many further hosts wait to take over from a lost one
         ``trigger``             the shortest time from one epoch to the next (a ``Duration``); None: as fast as it goes
@@ -109,6 +110,7 @@ class App:
         ``dead_letters``        True: then put its rows aside under the root and go on; False: stop the application
         ``start_timeout``       how long hosts may take to come up; default ``every(seconds=60)``
         ``lease_timeout``       after how long a silent driver's root may be taken over; default ``every(seconds=10)``
+        ``clock``               for tests: gives the time of epochs in milliseconds, such as ``perseid.testing.Clock()``
         """
         from perseid.spark import runtime  # the graph needs no Spark; running it does
 

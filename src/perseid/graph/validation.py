@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -103,6 +104,7 @@ def _graph_mistakes(nodes: tuple[Node, ...]) -> Iterator[str]:
         if not isinstance(node, SinkNode) and node.name not in read:
             yield f"{word_of(node)}: its stream goes nowhere: give it a sink, or leave it out"
     yield from _shared((node.name, node.sink) for node in nodes if isinstance(node, SinkNode))
+    yield from _one_folder({node.name: node.sink for node in nodes if isinstance(node, SinkNode)})
     yield from _shared((node.name, node.source) for node in nodes if isinstance(node, SourceNode))
 
 
@@ -114,6 +116,17 @@ def _shared(things: Iterable[tuple[str, Any]]) -> Iterator[str]:
     for thing, names in users.values():
         if len(names) > 1:
             yield f"{' and '.join(map(repr, names))} share one {type(thing).__name__} object: make one for each"
+
+
+def _one_folder(sinks: Mapping[str, Any]) -> Iterator[str]:
+    """Two sinks that write epochs into one folder would replace each other's."""
+    users: dict[str, list[str]] = {}
+    for name, sink in sinks.items():
+        if isinstance(path := getattr(sink, "path", None), str):
+            users.setdefault(path if "://" in path else os.path.realpath(path), []).append(name)
+    for path, names in users.items():
+        if len(set(map(id, (sinks[name] for name in names)))) > 1:
+            yield f"sinks {' and '.join(map(repr, names))} write to one folder, {path}: give each its own"
 
 
 def _preservation_mistakes(app: App, preservations: Sequence[tuple[Stream, Preservation]]) -> Iterator[str]:

@@ -50,11 +50,11 @@ def decide(topology: Topology, seen: Observation) -> RecoveryPlan:
     affected = {topology.shards[shard] for shard in seen.lost}
     best = seen.checkpoints[0] if seen.checkpoints else None
     if not seen.everything and all(_replayable(topology, unit, seen, best) for unit in affected):
-        base = {u: best.cuts[u] if best else Epoch(0) for u in affected}
+        base = {u: best.own_cut(u) if best else Epoch(0) for u in affected}
         return RecoveryPlan(
             mode="shards",
             checkpoint=best.id if best else None,
-            shards={s: best.shards.get(s) if best else None for s in sorted(seen.lost)},
+            shards={s: best.own_snapshot(topology.shards[s], s) if best else None for s in sorted(seen.lost)},
             base=base,
             replay={u: (Epoch(base[u] + 1), seen.finished[u]) for u in sorted(affected) if base[u] < seen.finished[u]},
         )

@@ -59,6 +59,17 @@ class Manifest:
     shards: Mapping[ShardId, Snapshot]
     inflight: Mapping[tuple[StreamName, Epoch], str]
 
+    @property
+    def needs(self) -> frozenset[CheckpointId]:
+        """The checkpoints whose files it names: under ``baseline`` most were written for earlier ones."""
+        paths = [*(s.path for s in self.shards.values()), *self.inflight.values()]
+        return frozenset({self.id, *(checkpoint_of(path) for path in paths)})
+
+
+def checkpoint_of(path: str) -> CheckpointId:
+    """Whose file it is."""
+    return CheckpointId(int(path.partition("/")[0]))
+
 
 @dataclass(slots=True)
 class Root:
@@ -102,7 +113,7 @@ class Root:
         usable = [m for m in self.manifests.values() if min(m.cuts.values()) >= self.ledger.base.epoch]
         return Past(
             checkpoints=[
-                CompletedCheckpoint(m.id, dict(m.cuts), dict(m.shards), dict(m.inflight))
+                CompletedCheckpoint(m.id, dict(m.cuts), dict(m.shards), dict(m.inflight), needs=m.needs)
                 for m in sorted(usable, key=lambda m: -m.id)
             ],
             admitted=self.ledger.last_admitted,

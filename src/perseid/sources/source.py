@@ -43,3 +43,11 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Let go of what `open` took. A closed source may be opened again."""
+
+
+@runtime_checkable
+class PendingSource(Source, Protocol):
+    """A source that something else fills, which takes a moment: what is there now may not have arrived yet."""
+
+    def pending(self) -> bool:
+        """Is something being taken in at this moment?"""

@@ -125,6 +125,10 @@ class StreamSource:
             return False
         return query.exception() is None and start >= len(self._log)
 
+    def pending(self) -> bool:
+        query = self._query
+        return query is not None and query.isActive and not str(query.status["message"]).startswith("Waiting")
+
     def trim(self, start: Offset) -> None:
         for record in self._log.records[self._trimmed : start]:
             self._store.delete(self._batch(record["batch"]))

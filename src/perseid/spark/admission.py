@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from perseid.engine import events as on
 from perseid.errors import PerseidError, StorageFailed
-from perseid.sources.source import Source
+from perseid.sources.source import PendingSource, Source
 from perseid.spark.settings import Settings
 from perseid.storage.ledger import Ledger
 from perseid.storage.records import Admitted, Committed
@@ -88,7 +88,7 @@ class Admission:
                 self._wanted = None
                 self._told(admitted)
                 self._post(on.EpochAdmitted(admitted.epoch))
-            elif self._settings.available_now or all(s.finished(self._start(n)) for n, s in self._sources.items()):
+            elif self._all_read():
                 self._append()
                 self._wanted = None
                 self._post(on.NothingToAdmit(finished=True))
@@ -117,6 +117,12 @@ class Admission:
                 item = self._items.get_nowait()
         except queue.Empty:
             return True
+
+    def _all_read(self) -> bool:
+        """Nothing is left to read: for ever, or (``available_now``) of what there was."""
+        if self._settings.available_now:
+            return not any(isinstance(s, PendingSource) and s.pending() for s in self._sources.values())
+        return all(s.finished(self._start(n)) for n, s in self._sources.items())
 
     def _start(self, source: SourceName) -> Offset:
         return self._ledger.offset(source)

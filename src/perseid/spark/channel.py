@@ -16,13 +16,14 @@ import json
 import os
 import socket
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from perseid.errors import ChannelError, NotAuthentic
+from perseid.spark import cuts
 
 HANDSHAKE_SECONDS = 5.0
 HANDSHAKE_BYTES = 256
@@ -76,8 +77,8 @@ class _BoundedReader(io.RawIOBase):
 class Connection:
     """One authenticated connection. Not shared between threads, but for ``send`` under the owner's lock."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
+    def __init__(self, sock: socket.socket, is_cut: Callable[[], bool] | None = None) -> None:
+        self._sock, self._is_cut = sock, is_cut
         self._reader = sock.makefile("rb", buffering=1 << 20)
         self._writer = sock.makefile("wb", buffering=1 << 20)
 
@@ -85,6 +86,9 @@ class Connection:
         data = json.dumps(message, separators=(",", ":")).encode()
         if len(data) > MESSAGE_BYTES:
             raise ChannelError(f"a message of {len(data)} bytes is over the limit of {MESSAGE_BYTES}")
+        if self._is_cut is not None and self._is_cut():
+            self.abort()
+            raise ChannelError("the connection was cut")
         with _translated():
             self._writer.write(_LENGTH.pack(len(data)) + data)
             self._writer.flush()
@@ -172,6 +176,9 @@ def _prove(secret: bytes, role: bytes, theirs: bytes, mine: bytes) -> str:
 def connect(address: Address, secret: bytes, *, timeout: float = HANDSHAKE_SECONDS) -> Connection:
     """Open a connection and prove the secret. Takes the Unix socket where peer and caller share a machine."""
     sock: socket.socket | None = None
+    is_cut = cuts.guard(address.port, driver=not address.unix)
+    if is_cut is not None and is_cut():
+        raise ChannelError(f"{address}: cannot connect: the connection is cut")
     if address.unix and address.machine == machine_id():
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -186,7 +193,7 @@ def connect(address: Address, secret: bytes, *, timeout: float = HANDSHAKE_SECON
         except OSError as error:
             raise ChannelError(f"{address}: cannot connect: {error}") from error
     _tune(sock)
-    connection = Connection(sock)
+    connection = Connection(sock, is_cut)
     try:
         mine = os.urandom(16)
         connection.send({"nonce": mine.hex()})

@@ -80,7 +80,10 @@ class Chronicle:
             self._rows_in += total[0]
             self._rows_out += total[1]
             self._rows.append((now, total[0]))
-        self.record("epoch_committed", epoch=admitted.epoch, ms=round(ms, 1), rows_in=total[0], rows_out=total[1])
+        self.record(
+            "epoch_committed", epoch=admitted.epoch, ms=round(ms, 1), rows_in=total[0], rows_out=total[1],
+            state_bytes=sum(r.state_bytes for r in list(self._reports.latest.values())),
+        )  # fmt: skip
 
     # -- commands and events that make the story ------------------------------------------------------------------
 
@@ -101,6 +104,13 @@ class Chronicle:
                 replayed = sum(last - first + 1 for first, last in plan.replay.values())
                 self.record("recovery_finished", mode=plan.mode, ms=ms, phases=dict(phases), replayed_epochs=replayed)
                 self.say(f"recovered {len(plan.shards)} shards in {ms} ms")
+            case do.CheckpointBegan(checkpoint, decision):
+                units = sorted(decision.units) if decision.units is not None else None
+                self.record(
+                    "checkpoint_decided", checkpoint=checkpoint, reason=decision.reason, units=units, **decision.facts
+                )
+            case do.Noted(kind, facts):
+                self.record(kind, **facts)
             case do.TakeSnapshots(host, checkpoint, unit, epoch):
                 if checkpoint not in self._checkpoint:
                     self._checkpoint[checkpoint] = (time.monotonic(), epoch)
@@ -127,6 +137,10 @@ class Chronicle:
                 self.record("snapshots_forked", checkpoint=checkpoint, host=host, unit=unit)
             case on.CheckpointFailed(checkpoint, message):
                 self.record("checkpoint_failed", checkpoint=checkpoint, error=message)
+
+    def warning(self, message: str) -> None:
+        self.record("warning", message=message)
+        self.say(message)
 
     def host_ready(self, link: HostLink) -> None:
         self.record("host_ready", host=link.id, pid=link.process.pid, address=str(link.address))

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ByteType, DataType, ShortType, StructType
 
 from perseid.errors import GraphError
 from perseid.graph.graph import Graph
@@ -109,12 +109,28 @@ def _operator_mistakes(node: StatefulNode, inputs: list[DataFrame]) -> list[str]
         if missing:
             mistakes.append(f"{where}: no key column {', '.join(map(repr, missing))}; its input has {df.columns}")
         mistakes += [f"{where}: column {c!r} begins with __perseid_" for c in df.columns if c.startswith("__perseid_")]
+    if not mistakes:
+        kinds = {
+            name: [_hashed_as(df.schema[column].dataType) for column in node.key[name]]
+            for name, df in zip(node.input_names, inputs, strict=True)
+        }
+        if len({tuple(kind) for kind in kinds.values()}) > 1:  # the same key would fall to different shards
+            told = "; ".join(f"{name}: {', '.join(kind)}" for name, kind in kinds.items())
+            mistakes.append(
+                f"operator {node.name!r}: its inputs have keys of different types ({told}), so equal keys would not meet;"
+                " cast them to one type in a transform before it"
+            )
     if node.event_time is not None and not any(node.event_time.column in df.columns for df in inputs):
         mistakes.append(
             f"operator {node.name!r}: no event-time column {node.event_time.column!r};"
             f" its inputs have {[df.columns for df in inputs]}"
         )
     return mistakes
+
+
+def _hashed_as(kind: DataType) -> str:
+    """What Spark's hash takes a key column for: equal values of different such types get different slots."""
+    return "int" if isinstance(kind, (ByteType, ShortType)) else kind.simpleString()
 
 
 def _compile_operator(spark: SparkSession, node: StatefulNode, inputs: list[DataFrame]) -> CompiledOperator:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -21,11 +23,14 @@ from pyspark.sql import SparkSession
 from perseid.engine import events as on
 from perseid.errors import ChannelError
 from perseid.spark.channel import NO_DESCRIPTOR, Address, Connection, accept, machine_id
-from perseid.spark.host import HostConfig, HostTask, OperatorSpec
+from perseid.spark.held import OperatorSpec
+from perseid.spark.host import HostConfig, HostTask
 from perseid.spark.jobs import cancel, tagged
 from perseid.storage.process import Process
 from perseid.storage.store import Store
-from perseid.vocabulary import HostId
+from perseid.vocabulary import HostId, ShardId
+
+HOMES = 4  # of a shard that are remembered: a short cut needs no long memory
 
 
 @dataclass(slots=True)
@@ -39,6 +44,11 @@ class HostLink:
     connection: Connection
     sending: threading.Lock
     dropped: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """Its own, on its machine's disk."""
+        return Path(self.address.unix).parent
 
 
 class Hosts:
@@ -58,6 +68,8 @@ class Hosts:
         self._spark, self._store, self._secret, self._operators = spark, store, secret, operators
         self._heartbeat_ms, self._post, self._on_message, self._app = heartbeat_ms, post, on_message, app
         self._links: dict[HostId, HostLink] = {}
+        self._homes: dict[ShardId, list[HostLink]] = {}
+        self._left: list[Path] = []  # folders of killed hosts on this machine
         self._next = 1
         self._launches: dict[int, threading.Thread] = {}
         self._dropped_launches: set[int] = set()
@@ -178,6 +190,16 @@ class Hosts:
     def addresses(self) -> dict[HostId, Address]:
         return {link.id: link.address for link in self.links}
 
+    def homes(self, shard: ShardId, host: HostId) -> list[str]:
+        """Folders of earlier homes of a shard on the machine of ``host``, its next one; the newest first."""
+        link = self._links.get(host)
+        before = self._homes.setdefault(shard, [])
+        if link is None:
+            return []
+        folders = [str(home.folder) for home in before if home.address.machine == link.address.machine]
+        self._homes[shard] = [link, *(home for home in before if home is not link)][:HOMES]
+        return folders
+
     def send(self, host: HostId, message: dict[str, Any]) -> None:
         """Tell a host something. A host that cannot be told is dead, which its connection will say."""
         link = self._links.get(host)
@@ -202,9 +224,11 @@ class Hosts:
         with self._lock:
             self._dropped_launches.add(link.launch)
         link.connection.abort()
-        if link.address.machine == machine_id() and not link.process.is_dead():
-            with contextlib.suppress(OSError):
-                os.kill(link.process.pid, signal.SIGKILL)  # a paused host on this machine frees its slot at once
+        if link.address.machine == machine_id():
+            self._left.append(link.folder)
+            if not link.process.is_dead():
+                with contextlib.suppress(OSError):
+                    os.kill(link.process.pid, signal.SIGKILL)  # a paused host on this machine frees its slot at once
         threading.Thread(target=cancel, args=(self._spark, f"{self._tag}-host-{link.launch}"), daemon=True).start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
@@ -222,6 +246,8 @@ class Hosts:
         self._server.close()
         for link in self.links:
             link.connection.abort()
+        for folder in self._left:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def control_ip(spark: SparkSession) -> str:

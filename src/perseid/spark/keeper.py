@@ -74,15 +74,15 @@ class Keeper:
                 path = layout.inflight(checkpoint, stream, epoch)
                 self._streams.save_inflight(stream, epoch, path)
                 self._post(on.InflightSaved(checkpoint, stream, epoch, path))
-            case do.CommitCheckpoint(pending, scheme):
-                self._commit_checkpoint(pending, scheme)
+            case do.CommitCheckpoint(pending, scheme, covered):
+                self._commit_checkpoint(pending, scheme, {**pending.cuts, **covered})
             case do.AbortCheckpoint(checkpoint):
                 self._checkpoints.delete(checkpoint)
                 self._broadcast({"kind": "forget", "paths": [layout.checkpoint(checkpoint)]})
             case do.Trim(delete, oldest):
                 self._trim(delete, oldest)
 
-    def _commit_checkpoint(self, pending: PendingCheckpoint, scheme: str) -> None:
+    def _commit_checkpoint(self, pending: PendingCheckpoint, scheme: str, covered: dict[UnitName, Epoch]) -> None:
         self._lease.check()
         shards = tuple(s for _, s in sorted(pending.saved.items()) if isinstance(s, ShardSnapshot))
         manifest = Manifest(
@@ -96,8 +96,11 @@ class Keeper:
             scheme=scheme,
         )
         self._checkpoints.commit(manifest)
-        size = sum(s.file.bytes for s in shards)
+        own = f"{layout.checkpoint(pending.id)}/"  # under baseline it also names files of earlier ones
+        size = sum(s.file.bytes for s in shards if s.file.path.startswith(own))
         self._chronicle.checkpoint_committed(pending.id, min(pending.cuts.values()), size)
+        cuts = {o: epoch for unit, epoch in covered.items() for o in self._topology.unit(unit).operators}
+        self._broadcast({"kind": "covered", "cuts": cuts})
         self._post(on.CheckpointCommitted(pending.id))
 
     def _trim(self, delete: tuple[CheckpointId, ...], oldest: CompletedCheckpoint) -> None:

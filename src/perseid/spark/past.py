@@ -15,7 +15,7 @@ from perseid.storage import layout
 from perseid.storage.ledger import Ledger
 from perseid.storage.manifest import Checkpoints, Manifest
 from perseid.storage.store import Store
-from perseid.vocabulary import Epoch, OperatorName, ShardId, UnitName
+from perseid.vocabulary import CheckpointId, Epoch, OperatorName, ShardId, UnitName
 
 
 def check_owner(store: Store, graph: Graph) -> None:
@@ -49,7 +49,15 @@ def _completed(manifest: Manifest) -> CompletedCheckpoint:
         dict(manifest.units),
         {ShardId(s.operator, s.index): s for s in manifest.shards},
         {(i.stream, i.epoch): i.path for i in manifest.inflight},
+        needs=_needs(manifest),
     )
+
+
+def _needs(manifest: Manifest) -> frozenset[CheckpointId]:
+    """The checkpoints whose files it names: under ``baseline`` (M2) most of them were written for earlier ones."""
+    paths = [*(s.file.path for s in manifest.shards), *(i.path for i in manifest.inflight)]
+    found = {layout.checkpoint_of(path.split("/")[1]) for path in paths if "/" in path}
+    return frozenset(id for id in found if id is not None) | {manifest.id}
 
 
 def _other_shards(manifest: Manifest, topology: Topology) -> list[str]:
@@ -59,6 +67,8 @@ def _other_shards(manifest: Manifest, topology: Topology) -> list[str]:
     changed = []
     for operator, count in counts.items():
         then = sorted(s.slots for s in manifest.shards if s.operator == operator)
+        if not then and manifest.units.get(topology.unit_of(operator)) == 0:
+            continue  # its unit was not saved yet (M2)
         if then != sorted(r.slots for r in routing.of(operator)):
             changed.append(f"operator {operator!r}: its state was saved in {len(then)} shards, now it has {count}")
     return changed

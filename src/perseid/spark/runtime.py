@@ -25,7 +25,7 @@ def start(app: App, spark: SparkSession | None, root: str | None, **given: Any) 
     graph = app.graph
     settings = Settings.of(**given)
     own = spark is None
-    topology = topology_of(graph)
+    topology = settings.checkpoint.preserved(topology_of(graph))
     if spark is None:
         count = settings.hosts or max(1, min(2, len(topology.shards)))
         spares = 1 if settings.spares is None else settings.spares

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from perseid.checkpoint.schemes import Scheme, parallel
+from perseid.checkpoint.schemes import Scheme, adaptive
 from perseid.duration import Duration, every
 from perseid.errors import SettingsError
 
@@ -14,7 +15,7 @@ from perseid.errors import SettingsError
 class Settings:
     """What ``App.run`` and ``App.start`` take by keyword."""
 
-    checkpoint: Scheme = field(default_factory=parallel)
+    checkpoint: Scheme = field(default_factory=adaptive)
     hosts: int | None = None  # None: as many as the shards and the task slots allow
     spares: int | None = None  # None: one, if there is a slot for it
     trigger: Duration | None = None  # None: the next epoch begins when the last has ended
@@ -27,6 +28,7 @@ class Settings:
     dead_letters: bool = False
     start_timeout: Duration = field(default_factory=lambda: every(seconds=60))
     lease_timeout: Duration = field(default_factory=lambda: every(seconds=10))
+    clock: Callable[[], int] | None = None  # the time of epochs, in ms; None: the machine's
 
     @classmethod
     def of(cls, **given: Any) -> Settings:
@@ -52,9 +54,17 @@ class Settings:
             value = getattr(settings, name)
             if not (isinstance(value, Duration) or (value is None and name == "trigger")):
                 wrong.append(f"{name}: expected a length of time such as every(seconds=1), got {value!r}")
+        clock: object = settings.clock
+        if clock is not None and not callable(clock):
+            wrong.append(f"clock: expected a function that gives milliseconds, got {clock!r}")
         scheme: object = settings.checkpoint
         if not isinstance(scheme, Scheme):
-            wrong.append(f"checkpoint: expected a scheme such as perseid.parallel(every(seconds=10)), got {scheme!r}")
+            wrong.append(f"checkpoint: expected a scheme such as perseid.adaptive(every(seconds=10)), got {scheme!r}")
+        elif isinstance(settings.trigger, Duration) and scheme.period < settings.trigger:
+            wrong.append(
+                f"checkpoint: a period of {scheme.period} is shorter than an epoch, which takes {settings.trigger} (trigger);"
+                " there is at most one checkpoint in an epoch: use a longer period or a shorter trigger"
+            )
         if wrong:
             raise SettingsError("; ".join(wrong))
         return settings

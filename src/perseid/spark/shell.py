@@ -27,13 +27,14 @@ from perseid.spark.admission import Admission
 from perseid.spark.chronicle import Chronicle
 from perseid.spark.compiled import Compiled, compile_graph
 from perseid.spark.frames import Frames
-from perseid.spark.host import OperatorSpec
+from perseid.spark.held import OperatorSpec
 from perseid.spark.hosts import HostLink, Hosts
 from perseid.spark.jobs import task_slots
 from perseid.spark.keeper import Keeper
 from perseid.spark.past import check_owner, own_root, read_past
 from perseid.spark.reports import Report, Reports
 from perseid.spark.settings import Settings
+from perseid.spark.size_messages import ask_message, read_report
 from perseid.spark.streams import Streams
 from perseid.spark.unit_worker import UnitWorker
 from perseid.spark.watermarks import all_watermarks_ms, event_times, watermark_ms
@@ -126,7 +127,7 @@ class Shell:
             self.ledger,
             self.ledger_lock,
             settings,
-            now_ms,
+            settings.clock or now_ms,
             self._timer_due,
             self.post,
             lambda admitted: self.chronicle.admitted(admitted, self._rows(admitted)),
@@ -248,7 +249,8 @@ class Shell:
             case "applied":
                 self.reports.arrived(message)
             case "restored":
-                self.post(on.ShardsRestored(link.id, message["version"], message["phases"]))
+                reached = {ShardId(name, index): Epoch(epoch) for name, index, epoch in message["reached"]}
+                self.post(on.ShardsRestored(link.id, message["version"], message["phases"], reached))
             case "restore_failed":
                 corrupt, storage = message["corrupt"], message["storage"]
                 self.post(on.RestoreFailed(link.id, message["version"], message["message"], corrupt, storage))
@@ -266,6 +268,10 @@ class Shell:
                 )
                 self.chronicle.snapshot_written(message["checkpoint"], message)
                 self.post(on.SnapshotWritten(CheckpointId(message["checkpoint"]), shard, saved))
+            case "sizes" | "halved" | "turned":
+                self.post(read_report(link.id, message))
+            case "warning":
+                self.chronicle.warning(message["message"])
             case "snapshot_failed":
                 self.post(on.CheckpointFailed(CheckpointId(message["checkpoint"]), message["message"], link.id))
 
@@ -345,7 +351,11 @@ class Shell:
                     self.streams.reset(inflight)
                 case do.StopApplication(error):
                     threading.Thread(target=self._end, args=(error,), name="perseid-end", daemon=True).start()
-                case do.RecoveryBegan() | do.RecoveryEnded():
+                case do.AskSizes():
+                    self.hosts.broadcast(ask_message(command))
+                case do.Quieten():
+                    self.hosts.broadcast({"kind": "quieten"})
+                case do.RecoveryBegan() | do.RecoveryEnded() | do.CheckpointBegan() | do.Noted():
                     pass
                 case _:
                     self.keeper.submit(command)
@@ -362,7 +372,14 @@ class Shell:
             if isinstance(snapshot, ShardSnapshot):
                 file = {"path": snapshot.file.path, "bytes": snapshot.file.bytes, "digest": snapshot.file.digest}
             shards.append(
-                {"operator": route.shard.operator, "index": route.shard.index, "snapshot": file, "epoch": epoch}
+                {
+                    "operator": route.shard.operator,
+                    "index": route.shard.index,
+                    "snapshot": file,
+                    "epoch": epoch,
+                    "upto": command.upto.get(self.topology.shards[route.shard], epoch),
+                    "homes": self.hosts.homes(route.shard, command.host),
+                }
             )
         self.hosts.send(
             command.host,

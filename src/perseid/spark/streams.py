@@ -1,7 +1,7 @@
 """Streams between units: epochs handed on from one unit's job to another's (design §2).
 
 transient  a persisted DataFrame, dropped when every consumer is past it
-retained   a persisted DataFrame (memory, spilled to disk by Spark), kept until the consumers' checkpoint covers it
+retained   a persisted DataFrame, kept until the consumers' checkpoint covers it: in memory up to 50 MB, then on local disk
 durable    written under the root before the consumer sees it: a connector's pending window (B1)
 
 A transient or retained epoch whose blocks were lost with an executor is computed again; the hosts give the answers they kept.
@@ -15,11 +15,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
 
 from perseid.errors import ApplicationFailed
 from perseid.sources.ordered_scan import FileSlice, ordered_scan
+from perseid.spark.preserved_buffer import PreservedBuffer
 from perseid.storage import layout
 from perseid.storage.store import Store
 from perseid.vocabulary import Epoch, Preservation, StreamName
@@ -45,6 +47,7 @@ class Streams:
         self._spark, self._store, self._kinds, self._schemas, self._rebuild = spark, store, kinds, schemas, rebuild
         self._epochs: dict[tuple[str, Epoch], DataFrame] = {}
         self._saved: dict[tuple[str, Epoch], str] = {}  # in-flight epochs of the checkpoint that was restored
+        self._buffer = PreservedBuffer()
         self._lock = threading.Lock()
 
     def put(self, stream: str, epoch: Epoch, digest: str, df: DataFrame) -> None:
@@ -57,10 +60,24 @@ class Streams:
                 self.save(df, path, digest)
             return
         self._drop(stream, epoch)  # before: Spark takes equal plans for one, and would drop the new one with the old
-        kept = df.persist(StorageLevel.MEMORY_AND_DISK)
-        kept.write.format("noop").mode("overwrite").save()
+        if self._kinds[stream] == "retained":
+            kept = self._preserve(stream, epoch, df)
+        else:
+            kept = df.persist(StorageLevel.MEMORY_AND_DISK)
+            kept.write.format("noop").mode("overwrite").save()
         with self._lock:
             self._epochs[(stream, epoch)] = kept
+
+    def _preserve(self, stream: str, epoch: Epoch, df: DataFrame) -> DataFrame:
+        """Keep an epoch in the stream's buffer (M2), and find out how large it is."""
+        with self._lock:
+            place = self._buffer.place(stream)
+        kept = df.persist(StorageLevel.MEMORY_AND_DISK if place == "memory" else StorageLevel.DISK_ONLY)
+        measured = Observation()
+        kept.observe(measured, row_bytes(df.schema).alias("bytes")).write.format("noop").mode("overwrite").save()
+        with self._lock:
+            self._buffer.put(stream, epoch, place, int(measured.get["bytes"] or 0))
+        return kept
 
     def read(self, stream: str, epoch: Epoch) -> DataFrame:
         """An epoch for a consumer."""
@@ -88,6 +105,7 @@ class Streams:
     def _drop(self, stream: str, epoch: Epoch) -> None:
         with self._lock:
             old = self._epochs.pop((stream, epoch), None)
+            self._buffer.forget(stream, epoch)
         if old is not None:
             old.unpersist()
 
@@ -125,6 +143,8 @@ class Streams:
         with self._lock:
             gone = [key for key in self._epochs if key[0] == stream and key[1] <= epoch]
             frames = [self._epochs.pop(key) for key in gone]
+            for key in gone:
+                self._buffer.forget(*key)
             for key in [key for key in self._saved if key[0] == stream and key[1] <= epoch]:
                 del self._saved[key]
         for df in frames:
@@ -144,10 +164,26 @@ class Streams:
         with self._lock:
             frames = list(self._epochs.values())
             self._epochs.clear()
+            self._buffer = PreservedBuffer()
             self._saved = {(str(stream), epoch): path for (stream, epoch), path in inflight.items()}
         for df in frames:
             with contextlib.suppress(Exception):
                 df.unpersist()
+
+
+def row_bytes(schema: StructType) -> Column:
+    """How many bytes rows take, about: an aggregate that Spark computes while it hands them on."""
+    fixed = sum(_WIDTHS.get(f.dataType.typeName(), 8) for f in schema.fields)
+    width: Column = F.lit(fixed)
+    for f in schema.fields:
+        if isinstance(f.dataType, StringType | BinaryType):
+            width = width + F.coalesce(F.octet_length(F.col(f"`{f.name}`")), F.lit(0))
+        elif isinstance(f.dataType, ArrayType | MapType):
+            width = width + F.greatest(F.size(F.col(f"`{f.name}`")), F.lit(0)) * 16
+    return F.sum(width.cast("long"))
+
+
+_WIDTHS = {"boolean": 1, "byte": 1, "short": 2, "integer": 4, "float": 4, "date": 4, "decimal": 16}
 
 
 def _plain(store: Store, path: str) -> str:

@@ -92,8 +92,15 @@ def state(
     ``sample=N`` takes N elements. ``element_size`` fixes the bytes of one element (or computes it from the field's
     value), ``length`` computes the number of elements of a structure that has no ``len``.
 
-    ``split`` and ``merge`` say how the field is cut by key and put together again when the number of shards changes;
-    dicts by key need neither.
+    ``split`` and ``merge`` say how the field is cut by key and put together again when the number of shards changes:
+    ``split(value, part)`` returns what of the value is the part's (``part.holds(key)``, ``part.index``, ``part.of``),
+    ``merge(values)`` makes one value of those of all parts. Dicts by key need neither, nor does a ``KeyedOperator``.
+
+        seen: list[tuple[str, int]] = state(
+            default_factory=list,
+            split=lambda seen, part: [pair for pair in seen if part.holds(pair[0])],
+            merge=lambda parts: [pair for part in parts for pair in part],
+        )
     """
     if (default is MISSING) == (default_factory is None):
         came = "neither" if default is MISSING else "both"

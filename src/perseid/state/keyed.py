@@ -110,13 +110,15 @@ class KeyedState:
         self.key_types = tuple(captured["key_types"])
         self._next_expiry_ms = 0
 
-    def estimated_bytes(self, fields: Mapping[str, StateField]) -> int:
+    def estimated_bytes(
+        self, fields: Mapping[str, StateField], sizing: Callable[[Any, StateField], int] = size_of
+    ) -> int:
         """From the values of a few keys, sized by the rules of their fields."""
         if not self.values:
             return 0
         few = sampled(self.values, max((field.sample for field in fields.values()), default=3))
         size = sum(
-            size_of(key) + sys.getsizeof(values) + sum(map(size_of, values, fields.values())) for key, values in few
+            size_of(key) + sys.getsizeof(values) + sum(map(sizing, values, fields.values())) for key, values in few
         )
         return sys.getsizeof(self.values) + sys.getsizeof(self.touched) + len(self.values) * size // len(few)
 

@@ -9,14 +9,14 @@ Invariant: what an epoch returns and leaves behind is a function of the inputs, 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from perseid.errors import GraphChanged, OperatorFailed
 from perseid.state import codec
-from perseid.state.fields import fields_of
+from perseid.state.fields import StateField, fields_of
 from perseid.state.keyed import KeyedState
 from perseid.state.results import Results, as_table
 from perseid.state.sizes import size_of
@@ -89,12 +89,12 @@ def restore(operator: Operator, captured: dict[str, Any]) -> None:
     operator.__dict__["_timers"] = Timers.restored(captured["timers"])
 
 
-def state_bytes(operator: Operator) -> int:
+def state_bytes(operator: Operator, sizing: Callable[[Any, StateField], int] = size_of) -> int:
     """A quick estimate of the shard's state in bytes: a few samples per field, however many elements (M5a)."""
     size = len(operator._timers) * _TIMER_BYTES
     if operator._by_key:
-        return size + operator._keyed.estimated_bytes(operator._fields)
-    return size + sum(size_of(getattr(operator, name), field) for name, field in operator._fields.items())
+        return size + operator._keyed.estimated_bytes(operator._fields, sizing)
+    return size + sum(sizing(getattr(operator, name), field) for name, field in operator._fields.items())
 
 
 def run_epoch(operator: Operator, inputs: Mapping[str, pa.Table], context: Context) -> pa.Table | None:

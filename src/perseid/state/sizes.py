@@ -2,13 +2,15 @@
 
 A container's size is its own plus the mean size of a few of its elements times their number: by default three, the
 first, the middle and the last. Bytes, NumPy, Arrow and pandas data are exact. Nothing is walked: of a dict, which has
-no middle to jump to, the "middle" is at most ``REACH`` elements from its front.
+no middle to jump to, the "middle" is at most ``REACH`` elements from its front. An object that does not show what it holds is
+counted as itself alone, and ``unknown_part`` names it, so that a hint can be asked for.
 
 Invariant: the cost of an estimate depends on the type's nesting (bounded by ``DEPTH``), not on the number of elements.
 """
 
 from __future__ import annotations
 
+import enum
 import random
 import sys
 from collections import deque
@@ -30,9 +32,14 @@ DEPTH = 5
 ATTRIBUTES = 16
 """How many attributes of a user's own object are looked at."""
 
+_FIXED = frozenset({"builtins", "datetime", "decimal", "fractions", "uuid", "re", "ipaddress", "pathlib"})
 _getsizeof = sys.getsizeof
 _SCALARS = frozenset({int, float, bool, str, bytes, bytearray, complex, type(None)})
 _ARROW = (pa.Table, pa.RecordBatch, pa.Array, pa.ChunkedArray)
+
+
+class SizeUnknown(Exception):
+    """A field's hints do not give its size."""
 
 
 def size_of(value: Any, field: StateField | None = None) -> int:
@@ -45,10 +52,59 @@ def size_of(value: Any, field: StateField | None = None) -> int:
         return _size(value, 3, DEPTH)
     if field.element_size is None and field.length is None:
         return _size(value, field.sample, DEPTH)
-    length = field.length(value) if field.length is not None else len(value)
-    if field.element_size is None:
-        return int(length * _mean(sampled(value, field.sample), field.sample, DEPTH - 1))
-    return int(length * (field.element_size(value) if callable(field.element_size) else field.element_size))
+    return _hinted(value, field)
+
+
+def _hinted(value: Any, field: StateField) -> int:
+    """By the field's hints. Raises ``SizeUnknown``, which says what is wrong with them."""
+    if field.length is not None:
+        length = _asked(field.length, value, "length")
+    elif hasattr(value, "__len__"):
+        length = len(value)
+    else:
+        raise SizeUnknown(f"element_size= is given, but a {type(value).__name__} has no len(): give length=, too")
+    if field.element_size is not None:
+        size = _asked(field.element_size, value, "element_size") if callable(field.element_size) else field.element_size
+        return int(length * size)
+    elements = sampled(value, field.sample)
+    if length and not elements:
+        raise SizeUnknown(
+            f"length= is given, but a {type(value).__name__} has no elements to look at: give element_size=, too"
+        )
+    return int(length * _mean(elements, field.sample, DEPTH - 1))
+
+
+def _asked(function: Callable[[Any], int], value: Any, name: str) -> int:
+    try:
+        answer = function(value)
+    except Exception as error:
+        raise SizeUnknown(f"its {name}= raised {type(error).__name__}: {error}") from error
+    if isinstance(answer, bool) or not isinstance(answer, (int, float, np.integer, np.floating)) or answer < 0:
+        raise SizeUnknown(f"its {name}= returned {answer!r:.40}, expected a number of at least 0")
+    return int(answer)
+
+
+def unknown_part(value: Any, sample: int = 3, depth: int = DEPTH) -> type | None:
+    """A class in ``value`` whose objects do not show how much they hold; None if all sampled ones do."""
+    kind = type(value)
+    if kind in _SCALARS or isinstance(value, (np.ndarray, np.generic, *_ARROW, memoryview, type, enum.Enum)):
+        return None
+    if isinstance(value, (Mapping, Sequence, Set, deque)):
+        parts = [part for element in sampled(value, sample) for part in element] if depth and len(value) else []
+    elif kind.__module__ in _FIXED or kind.__module__.startswith("pandas.") or _nbytes(value) is not None:
+        return None
+    else:
+        parts = list(islice(getattr(value, "__dict__", {}).values(), ATTRIBUTES)) + _slots(value)
+        own_size: Any = kind.__sizeof__
+        if not parts and own_size is object.__sizeof__ and not _is_plain(value):
+            return kind
+    found = (unknown_part(part, sample, depth - 1) for part in parts) if depth else iter(())
+    return next((part for part in found if part is not None), None)
+
+
+def _is_plain(value: Any) -> bool:
+    """Written in Python: what it holds is in its attributes, and there are none."""
+    return hasattr(value, "__dict__") or any("__slots__" in vars(cls) for cls in type(value).__mro__[:-1])
 
 
 def _size(value: Any, sample: int, depth: int) -> int:
@@ -66,6 +122,9 @@ def _size(value: Any, sample: int, depth: int) -> int:
         return value.nbytes
     if kind.__module__.startswith("pandas.") and hasattr(value, "memory_usage"):
         return _pandas_size(value, sample, depth)
+    exact = _nbytes(value)
+    if exact is not None:
+        return exact
     if depth and isinstance(value, (Mapping, Sequence, Set, deque)) and len(value):
         return _getsizeof(value) + int(len(value) * _mean(sampled(value, sample), sample, depth - 1))
     if depth and not isinstance(value, (str, bytes, type)):
@@ -130,13 +189,24 @@ def _attributes_size(value: Any, sample: int, depth: int) -> int:
             _size(part, sample, depth) for part in islice(attributes.values(), ATTRIBUTES)
         )
         return size
-    size = 0
+    return sum(_size(part, sample, depth) for part in _slots(value))
+
+
+def _slots(value: Any) -> list[Any]:
+    parts = []
     for cls in type(value).__mro__[:-1]:
         slots = cls.__dict__.get("__slots__", ())
         for name in (slots,) if isinstance(slots, str) else tuple(slots)[:ATTRIBUTES]:
             part = getattr(value, name, None)
-            size += _size(part, sample, depth) if part is not None else 0
-    return size
+            if part is not None:
+                parts.append(part)
+    return parts
+
+
+def _nbytes(value: Any) -> int | None:
+    """Tensors, masked and labelled arrays say it themselves."""
+    exact = getattr(type(value), "nbytes", None) and value.nbytes
+    return exact if isinstance(exact, int) and not isinstance(exact, bool) else None
 
 
 def _pandas_size(value: Any, sample: int, depth: int) -> int:

@@ -11,9 +11,11 @@ import datetime
 import math
 import struct
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
+import numpy as np
 import xxhash
+from numpy.typing import NDArray
 
 from perseid.errors import GraphError
 from perseid.vocabulary import SLOTS, Slot
@@ -26,6 +28,10 @@ _DOUBLE: Final = struct.Struct("<d")
 _NAN_FLOAT: Final = struct.pack("<I", 0x7FC00000)
 _NAN_DOUBLE: Final = struct.pack("<Q", 0x7FF8000000000000)
 _SMALL_INTS: Final = frozenset({"int8", "int16", "int32"})
+_P1, _P2, _P3, _P4, _P5 = map(
+    np.uint64,
+    (11400714785074694791, 14029467366897019727, 1609587929392839161, 9650029242287828579, 2870177450012600261),
+)
 _EPOCH_DAY: Final = datetime.date(1970, 1, 1).toordinal()
 _EPOCH: Final = datetime.datetime(1970, 1, 1)
 _EPOCH_UTC: Final = _EPOCH.replace(tzinfo=datetime.UTC)
@@ -51,6 +57,38 @@ def slot_of(*key: object, types: Sequence[str] | None = None) -> Slot:
             if value is not None:
                 hashed = xxhash.xxh64_intdigest(_bytes_of(value, kind), hashed)
     return Slot(hashed % SLOTS)  # SLOTS divides 2**64: the same as pmod of the signed hash
+
+
+def slots_of(keys: Sequence[object], types: Sequence[str] | None = None) -> list[int]:
+    """The slots of many keys, each a scalar or a tuple of column values: ``slot_of`` for all of them, and faster.
+
+    >>> slots_of(["a", "b"]) == [slot_of("a"), slot_of("b")]
+    True
+    """
+    classes = set(map(type, keys))
+    if classes == {str}:
+        digest, encoded = xxhash.xxh64_intdigest, str.encode
+        return [digest(data, _SEED) % SLOTS for data in map(encoded, cast("Sequence[str]", keys))]
+    if classes == {int} and (types is None or tuple(types) == ("int64",)):
+        return _slots_of_longs(np.array(keys, np.int64))
+    return [slot_of(*(key if isinstance(key, tuple) else (key,)), types=types) for key in keys]
+
+
+def _slots_of_longs(values: NDArray[np.int64]) -> list[int]:
+    """xxHash64 of eight bytes each, whole columns at a time."""
+    with np.errstate(over="ignore"):
+        hashed = np.uint64(_SEED) + _P5 + np.uint64(8)
+        mixed = hashed ^ (_rotated(values.view(np.uint64) * _P2, 31) * _P1)
+        mixed = _rotated(mixed, 27) * _P1 + _P4
+        mixed = (mixed ^ (mixed >> np.uint64(33))) * _P2
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * _P3
+        mixed ^= mixed >> np.uint64(32)
+    slots: list[int] = (mixed % np.uint64(SLOTS)).astype(np.int64).tolist()
+    return slots
+
+
+def _rotated(values: NDArray[np.uint64], by: int) -> NDArray[np.uint64]:
+    return (values << np.uint64(by)) | (values >> np.uint64(64 - by))
 
 
 def _bytes_of(value: object, kind: str) -> bytes:

@@ -68,9 +68,3 @@ def test_a_period_of_zero_is_refused() -> None:
         parallel(0)
     with pytest.raises(SettingsError, match="above zero"):
         every(seconds=0)
-
-
-def test_a_checkpoint_is_due_one_period_after_the_last_began() -> None:
-    scheme = parallel(every(seconds=10))
-    assert not scheme.due(9_999, 0)
-    assert scheme.due(10_000, 0)

@@ -52,7 +52,7 @@ def test_all_of_it_dies_also_what_made_a_group_of_its_own(started, tmp_path):
     application = started(SCRIPT)
     assert eventually(application.progress) == PICTURE
     pids = eventually(lambda: (tmp_path / "pids").exists() and (tmp_path / "pids").read_text().split())
-    assert application.kill_everything() == 2
+    assert application.kill() == 2
     assert all(eventually(lambda pid=pid: gone(int(pid))) for pid in pids)
     assert application.exit_code() == -9
 

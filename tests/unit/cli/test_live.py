@@ -6,10 +6,10 @@ import time
 import pytest
 from rich.console import Console
 
-from perseid.cli.demo_process import progress_of
 from perseid.cli.live import View, line, watch
 from perseid.engine.progress import CheckpointStatus, HostStatus, Progress
 from perseid.errors import ApplicationFailed
+from perseid.testing.driver import progress_of
 
 PICTURE = Progress(
     app="words", phase="running", epoch=1234, rows_in=5_000_000, rows_out=40_000, rows_per_s=812_345.6, epoch_ms=87.4,

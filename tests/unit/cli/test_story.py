@@ -82,6 +82,38 @@ RECORDS = [
     ),
     ({"kind": "checkpoint_started", "checkpoint": 4, "epochs": {"a": 7, "b": 7}}, "checkpoint 4 starts at epoch 7"),
     (
+        {
+            "kind": "checkpoint_decided",
+            "checkpoint": 4,
+            "reason": "minimum",
+            "units": None,
+            "bytes": 2048,
+            "threshold": 4096,
+            "rate": 1024,
+        },
+        "checkpoint 4 is due: the state is small, 2.0 KB of at most 4.0 KB, and grows by 1.0 KB/s",
+    ),
+    (
+        {"kind": "checkpoint_decided", "checkpoint": 5, "reason": "no_minimum", "units": None, "threshold": 4096},
+        "checkpoint 5 is due: the period has ended, and the state was not found below 4.0 KB",
+    ),
+    (
+        {"kind": "checkpoint_decided", "checkpoint": 6, "reason": "own_period", "units": ["left"]},
+        "checkpoint 6 is due: the period of unit left has passed",
+    ),
+    (
+        {"kind": "profiled", "dynamic": ["a/0", "b/0"], "shards": 4, "periods": 3, "lowest": 1024, "threshold": 2048},
+        "profile over 3 periods: a/0 and b/0 rise and fall; alert at 2.0 KB (lowest 1.0 KB)",
+    ),
+    (
+        {"kind": "profiled", "dynamic": [], "shards": 4, "periods": 0, "lowest": 0, "threshold": 0},
+        "profile: none of 4 shards has a state that rises and falls",
+    ),
+    (
+        {"kind": "period_too_short", "period_ms": 1000, "waited_ms": 2500, "epoch": 7, "unit": "main"},
+        "the checkpoint period of 1.0 s is shorter than an epoch: a checkpoint waited 2.5 s for epoch 7 of unit main",
+    ),
+    (
         {"kind": "checkpoint_started", "checkpoint": 4, "epochs": {"a": 7, "b": 6}},
         "checkpoint 4 starts at epochs 7 of a and 6 of b",
     ),

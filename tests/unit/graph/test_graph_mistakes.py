@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 from graph_pieces import Count, Join, Lines, Nowhere, PerKey
 
+import perseid
 from perseid import App, KeyedOperator, Operator, Stream, state
 from perseid.errors import GraphError
 
@@ -104,6 +106,17 @@ def test_one_sink_or_source_object_in_two_places() -> None:
     text = mistakes(app)
     assert "'x' and 'y' share one Nowhere object" in text
     assert "'s' and 't' share one Lines object" in text
+
+
+def test_two_sinks_on_one_folder(tmp_path: Path) -> None:
+    app = App("a")
+    s = app.source("s", Lines())
+    s.sink("x", perseid.sinks.parquet(tmp_path / "out"))
+    s.sink("y", perseid.sinks.json(f"{tmp_path}/here/../out/"))
+    s.sink("z", perseid.sinks.json(tmp_path / "elsewhere"))
+    text = mistakes(app)
+    assert f"sinks 'x' and 'y' write to one folder, {tmp_path}/out: give each its own" in text
+    assert "'z'" not in text
 
 
 def test_a_class_given_for_a_source_or_a_sink() -> None:

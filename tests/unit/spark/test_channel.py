@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import socket
 import struct
 import threading
@@ -11,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from perseid.errors import ChannelError, NotAuthentic
-from perseid.spark import channel
+from perseid.spark import channel, cuts
 from perseid.spark.channel import Address, accept, connect
 
 SECRET = b"s" * 32
@@ -128,3 +130,32 @@ def test_a_connection_that_breaks_in_the_middle_of_a_stream_is_an_error() -> Non
     connection.close()
     thread.join()
     assert isinstance(seen[0], ChannelError)
+
+
+def test_a_cut_drops_the_connection_and_refuses_new_ones_until_it_is_healed(tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setenv(cuts.ENVIRONMENT, str(tmp_path))
+
+    def answer(connection, seen) -> None:  # type: ignore[no-untyped-def]
+        seen.append(connection.receive())
+        seen.append(connection.receive())
+
+    address, thread, seen = serve(answer)
+    connection = connect(address, SECRET)
+    connection.send({"first": 1})
+    stranger = tmp_path / "stranger"
+    stranger.write_text(json.dumps({"from": [1 << 30], "to": "driver"}))
+    cut = tmp_path / "cut"
+    cut.write_text(json.dumps({"from": [os.getpid()], "to": "driver"}))
+    with pytest.raises(ChannelError, match="was cut"):
+        connection.send({"second": 2})
+    thread.join()
+    assert seen[0] == {"first": 1} and isinstance(seen[1], ChannelError)
+    with pytest.raises(ChannelError, match="is cut"):
+        connect(address, SECRET)
+    cut.unlink()
+    address, thread, seen = serve(answer)
+    healed = connect(address, SECRET)
+    healed.send({"third": 3})
+    healed.close()
+    thread.join()
+    assert seen[0] == {"third": 3}

@@ -9,13 +9,30 @@ from typing import Any
 import pytest
 
 from perseid.errors import GraphError
-from perseid.state.slots import slot_of
+from perseid.state.slots import slot_of, slots_of
 
 
 def test_a_slot_never_changes() -> None:
     """Routing tables and snapshots speak of slots: these numbers are for good (checked against Spark)."""
     keys = ("", "a", 0, 1, -1, True, 1.5, b"x", None)
     assert [slot_of(key) for key in keys] == [4, 204, 108, 50, 210, 41, 182, 65, 42]
+
+
+@pytest.mark.parametrize(
+    ("keys", "types"),
+    [
+        ([0, 1, -1, 2**63 - 1, -(2**63), *range(2000)], None),
+        ([0, 1, -1, 2**31 - 1], ["int32"]),
+        (["", "a", "ä", *map(str, range(2000))], ["string"]),
+        ([1, None, True], None),
+        ([("a", 1), ("b", 2)], ["string", "int64"]),
+        ([b"x", b""], ["binary"]),
+        ([], None),
+    ],
+)
+def test_many_keys_at_once_get_the_slots_they_get_one_by_one(keys: list[Any], types: list[str] | None) -> None:
+    one_by_one = [slot_of(*(key if isinstance(key, tuple) else (key,)), types=types) for key in keys]
+    assert slots_of(keys, types) == one_by_one
 
 
 def test_null_leaves_the_hash_as_it_is() -> None:

@@ -1,0 +1,172 @@
+"""Application-aware checkpointing: one checkpoint in every period, at the moment the state is small (M5; MS-src+ap+aa).
+
+Time is cut into periods of equal length. Shards observe their own sizes all the time, silently. Every ``profile_periods``
+periods they are asked what they saw, and the threshold s_max is made anew from it: so it follows a workload that changes.
+With a threshold, the controller asks the dynamic shards for their sizes when a period begins and when one of them has more
+than halved; a total not above s_max is alert mode, and the summed rate of change turning positive there is the moment.
+A period without such a moment is checkpointed at its end (M5e), as is every period while there is no profile.
+
+Invariant: every period gets exactly one checkpoint, unless nothing happened in it or its checkpoint failed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from perseid.checkpoint.alert import Alert
+from perseid.checkpoint.policy import Decision, Reason, Standing
+from perseid.checkpoint.profile import Profile, profile
+from perseid.checkpoint.size_reports import (
+    AskSizes,
+    Noted,
+    Observed,
+    Quieten,
+    SizeCommand,
+    SizeHalved,
+    SizeReport,
+    SizesReported,
+    SizeTurned,
+)
+from perseid.vocabulary import ShardId
+
+PROFILE_PERIODS = 4
+LAG_SAMPLES = 2
+"""A minimum shows one size later, and the answers to the question come with the next."""
+
+
+@dataclass(slots=True)
+class Adaptive:
+    """The controller's side of application-aware checkpointing."""
+
+    period_ms: int
+    shards: frozenset[ShardId]
+    begins_ms: int  # of the current period
+    profile_periods: int = PROFILE_PERIODS
+    covered: bool = False  # the current period has its checkpoint
+    profile: Profile | None = None
+    alert: Alert | None = None  # asked, or alert
+    observing_ms: int = 0  # since when shards observe for the next profile
+    observed: dict[ShardId, Observed] = field(default_factory=dict)  # answers so far
+    profiling: int | None = None  # the question for them
+    queries: int = 0
+
+    @property
+    def ends_ms(self) -> int:
+        return self.begins_ms + self.period_ms
+
+    @property
+    def alerted(self) -> bool:
+        return self.alert is not None and self.alert.below
+
+    # -- what happens ---------------------------------------------------------------------------------------------
+
+    def begin(self, now_ms: int) -> tuple[SizeCommand, ...]:
+        """The application runs, again: what shards that were put back saw before is gone, so all observe anew."""
+        if not self.queries:  # periods are counted from the first start on, whatever fails later
+            self.begins_ms = max(now_ms, self.begins_ms)
+        self.alert, self.profiling, self.observed = None, None, {}
+        self.observing_ms = self.begins_ms
+        return (Quieten(), AskSizes(self._query(), observed=True))
+
+    def take_in(self, report: SizeReport, now_ms: int) -> tuple[SizeCommand, ...]:
+        match report:
+            case SizesReported(_, query, sizes) if query == self.profiling:
+                self.observed |= {s.shard: s.observed for s in sizes if s.observed is not None}
+                return self._profiled(now_ms) if self.observed.keys() >= self.shards else ()
+            case SizesReported(_, query, sizes) if self.alert is not None and query == self.alert.query:
+                self.alert.answered(sizes)
+                return self._answered(self.alert)
+            case SizeHalved(shard) if self.profile is not None and shard in self.profile.dynamic:
+                if self.covered or self.alert is not None or now_ms >= self.ends_ms:
+                    return ()
+                return self._ask()
+            case SizeTurned() if self.alert is not None:
+                self.alert.turned(report)
+        return ()
+
+    def advance(self, now_ms: int) -> tuple[SizeCommand, ...]:
+        if now_ms < self.ends_ms or not self.covered:
+            return ()
+        return self._next_period(now_ms)
+
+    def decide(self, seen: Standing) -> Decision | None:
+        if self.covered or not seen.moved:
+            return None
+        alert = self.alert
+        if alert is not None and alert.growing:
+            facts = {"bytes": alert.total, "threshold": alert.threshold, "rate": round(alert.rate)}
+            return Decision(Reason.MINIMUM, facts=facts)
+        if seen.now_ms < self.ends_ms:
+            return None
+        if self.profile is None:
+            return Decision(Reason.PROFILING)
+        if not self.profile.usable:
+            return Decision(Reason.STATIC)
+        return Decision(Reason.NO_MINIMUM, facts={"threshold": self.profile.s_max})
+
+    def started(self, decision: Decision, now_ms: int) -> tuple[SizeCommand, ...]:
+        """The period has its checkpoint; alert mode is dismissed."""
+        self.covered = True
+        quiet: tuple[SizeCommand, ...] = (Quieten(),) if self.alert is not None else ()
+        self.alert = None
+        return (*quiet, *self.advance(now_ms))
+
+    def aborted(self, decision: Decision, now_ms: int) -> None:
+        """Its checkpoint failed: the period (or the one begun since) needs another."""
+        self.covered = False
+
+    # -- what follows ---------------------------------------------------------------------------------------------
+
+    def _next_period(self, now_ms: int) -> tuple[SizeCommand, ...]:
+        self.begins_ms += (now_ms - self.begins_ms) // self.period_ms * self.period_ms
+        self.covered = False
+        quiet: tuple[SizeCommand, ...] = (Quieten(),) if self.alert is not None else ()
+        self.alert = None
+        if self.begins_ms - self.observing_ms >= self.profile_periods * self.period_ms:
+            self.profiling, self.observed = self._query(), {}
+            return (*quiet, AskSizes(self.profiling, observed=True))  # sizes are asked for with the new threshold
+        return (*quiet, *self._ask())
+
+    def _ask(self) -> tuple[SizeCommand, ...]:
+        """Is the state small already?"""
+        if self.profile is None or not self.profile.usable:
+            return ()
+        self.alert = Alert(self._query(), self.profile.s_max, set(self.profile.dynamic))
+        return (AskSizes(self.alert.query, self.profile.dynamic, watch=True),)
+
+    def _answered(self, alert: Alert) -> tuple[SizeCommand, ...]:
+        if not alert.complete:
+            return ()
+        if not alert.below:
+            self.alert = None
+            return (Quieten(),)
+        facts = {"bytes": alert.total, "threshold": alert.threshold, "rate": round(alert.rate)}
+        return (Noted("alert_began", facts),)
+
+    def _profiled(self, now_ms: int) -> tuple[SizeCommand, ...]:
+        """Every shard has told what it saw: a new threshold."""
+        dynamic = [seen for seen in self.observed.values() if seen.dynamic]
+        lag_ms = round(LAG_SAMPLES * max((seen.interval_ms for seen in dynamic), default=0.0))
+        found = self.profile = profile(self.observed, self.observing_ms, self.period_ms, lag_ms)
+        self.profiling, self.observed, self.observing_ms = None, {}, self.begins_ms
+        facts: dict[str, object] = {
+            "dynamic": sorted(str(shard) for shard in found.dynamic),
+            "shards": len(self.shards),
+            "periods": len(found.minima),
+            "lowest": found.s_min,
+            "threshold": found.s_max,
+        }
+        asked = self._ask() if not self.covered and now_ms < self.ends_ms else ()
+        return (Noted("profiled", facts), *asked)
+
+    def _query(self) -> int:
+        self.queries += 1
+        return self.queries
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        if self.alert is not None:
+            self.alert.check()
+            assert not self.covered, "alert mode outlived its checkpoint"
+        if self.profile is not None:
+            self.profile.check()

@@ -1,0 +1,65 @@
+"""Alert mode: the state is small, and may become smaller still; the moment to checkpoint is when it begins to grow (M5d).
+
+"During alert mode the controller only allows the state size to decrease. Once the state size increases, the controller
+initiates a checkpoint immediately." It knows the size and the rate of change of every dynamic shard as they last told it.
+Figure 11 of the paper is this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from perseid.checkpoint.size_reports import ShardSize, SizeTurned
+from perseid.vocabulary import ShardId
+
+
+@dataclass(slots=True)
+class Alert:
+    """From a question to all dynamic shards to the end of alert mode."""
+
+    query: int
+    threshold: int  # s_max
+    waiting: set[ShardId]  # shards that have not answered yet
+    sizes: dict[ShardId, int] = field(default_factory=dict)
+    rates: dict[ShardId, float] = field(default_factory=dict)
+
+    def answered(self, answers: Iterable[ShardSize]) -> None:
+        for answer in answers:
+            if answer.shard in self.waiting:
+                self.waiting.discard(answer.shard)
+                self.sizes[answer.shard], self.rates[answer.shard] = answer.bytes, answer.rate
+
+    def turned(self, event: SizeTurned) -> None:
+        """A shard's size changes otherwise than it did."""
+        if event.shard in self.sizes:
+            self.sizes[event.shard], self.rates[event.shard] = event.bytes, event.rate
+
+    @property
+    def total(self) -> int:
+        return sum(self.sizes.values())
+
+    @property
+    def rate(self) -> float:
+        """The aggregated rate of change (ICR)."""
+        return sum(self.rates.values())
+
+    @property
+    def complete(self) -> bool:
+        """Has everybody answered?"""
+        return not self.waiting
+
+    @property
+    def below(self) -> bool:
+        """Is the state small enough to be alert? Never known before everybody has answered."""
+        return self.complete and self.total <= self.threshold
+
+    @property
+    def growing(self) -> bool:
+        """The moment: the state is small, and about to grow."""
+        return self.below and self.rate > 0
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        assert self.sizes.keys() == self.rates.keys()
+        assert not self.waiting & self.sizes.keys()

@@ -1,0 +1,121 @@
+"""Profiling: from the shards' turning points to the size below which it pays to be alert (M5b; figure 10 of the paper).
+
+"The state size at any time point between two adjacent turning points can be roughly recovered by linear interpolation. The
+controller then sums the state sizes of dynamic HAUs": a zigzag polyline. Its minimum in every checkpoint period is the best
+moment of that period; the highest of these minima is s_max, the lowest s_min, and the relaxation (s_max - s_min) / s_min is
+at least 20 %.
+
+Beyond the paper: a minimum is noticed late, when the size grows again. So a threshold allows for what the state has grown by
+then (``lag_ms``); without it a state that falls to nothing would give a threshold of nothing, never to be undercut.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from perseid.checkpoint.size_reports import Observed, SizePoint
+from perseid.vocabulary import ShardId
+
+RELAXATION = 0.2
+"""The least relaxation, relative to s_min."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizeFunction:
+    """The paper's f(x): the total size of some shards over time."""
+
+    points: tuple[SizePoint, ...]  # in the order of time, one per time
+
+    @classmethod
+    def summed(cls, shards: Sequence[Sequence[SizePoint]]) -> SizeFunction:
+        """The sum of several polylines, over the time that all of them cover."""
+        lines = [sorted(points, key=lambda p: p.at_ms) for points in shards if points]
+        if not lines:
+            return cls(())
+        first, last = max(line[0].at_ms for line in lines), min(line[-1].at_ms for line in lines)
+        times = sorted({p.at_ms for line in lines for p in line if first <= p.at_ms <= last})
+        sums = [0.0] * len(times)
+        for line in lines:
+            for place, size in enumerate(_along(line, times)):
+                sums[place] += size
+        return cls(tuple(SizePoint(at_ms, round(size)) for at_ms, size in zip(times, sums, strict=True)))
+
+    def at(self, at_ms: int) -> float:
+        """The size at any time; before the first point and after the last, that of the first and the last."""
+        return _along(self.points, [at_ms])[0]
+
+    def minima(self, begin_ms: int, period_ms: int) -> tuple[SizePoint, ...]:
+        """The lowest point of every period that begins at ``begin_ms`` or a whole number of periods later.
+
+        Periods are half open. Only those are looked at that the function covers at least by half.
+        """
+        if not self.points:
+            return ()
+        first, last = self.points[0].at_ms, self.points[-1].at_ms
+        times = [p.at_ms for p in self.points]
+        found = []
+        for begin in range(begin_ms, last + 1, period_ms):
+            end = begin + period_ms
+            if 2 * (min(end, last) - max(begin, first)) < period_ms:
+                continue
+            inside = list(self.points[bisect_right(times, begin - 1) : bisect_right(times, end - 1)])
+            inside += [SizePoint(t, round(self.at(t))) for t in (begin, end - 1) if first <= t <= last]
+            found.append(min(inside, key=lambda p: (p.bytes, p.at_ms)))
+        return tuple(found)
+
+
+def _along(line: Sequence[SizePoint], times: Sequence[int]) -> list[float]:
+    """Linear interpolation at times in ascending order, in one pass."""
+    sizes, place = [], 0
+    for at_ms in times:
+        while place < len(line) and line[place].at_ms <= at_ms:
+            place += 1
+        if place == 0:
+            sizes.append(float(line[0].bytes))
+        elif place == len(line):
+            sizes.append(float(line[-1].bytes))
+        else:
+            a, b = line[place - 1], line[place]
+            sizes.append(a.bytes + (b.bytes - a.bytes) * (at_ms - a.at_ms) / (b.at_ms - a.at_ms))
+    return sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What profiling found out."""
+
+    dynamic: frozenset[ShardId]  # whose size changes significantly over time
+    minima: tuple[SizePoint, ...]  # the best moment of each period
+    s_min: int
+    s_max: int  # the threshold for alert mode
+
+    @property
+    def relaxation(self) -> float:
+        """The paper's relaxation factor."""
+        return (self.s_max - self.s_min) / self.s_min if self.s_min else float("inf") if self.s_max else RELAXATION
+
+    @property
+    def usable(self) -> bool:
+        """Is there a size to wait for?"""
+        return bool(self.dynamic and self.minima)
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        assert self.s_min <= self.s_max
+        assert not self.s_min or self.relaxation >= RELAXATION - 1 / self.s_min
+
+
+def profile(observed: Mapping[ShardId, Observed], begin_ms: int, period_ms: int, lag_ms: int = 0) -> Profile:
+    """The threshold for alert mode, from what all shards observed since ``begin_ms``."""
+    dynamic = frozenset(shard for shard, seen in observed.items() if seen.dynamic)
+    total = SizeFunction.summed([observed[shard].points for shard in dynamic])
+    minima = total.minima(begin_ms, period_ms)
+    if not minima:
+        return Profile(dynamic, (), 0, 0)
+    s_min = min(p.bytes for p in minima)
+    s_max = max(p.bytes for p in minima)
+    if lag_ms:
+        s_max = max([s_max, *(round(total.at(p.at_ms + lag_ms)) for p in minima)])
+    return Profile(dynamic, minima, s_min, max(s_max, round(s_min * (1 + RELAXATION))))

@@ -1,0 +1,96 @@
+"""A shard's own watch over its size: what to tell the controller, and when to stay silent (M5c, M5d).
+
+One per shard, in its host. It is fed a size after an epoch, and answers when the controller asks.
+
+Invariant: a shard that is not watched tells of nothing but a fall by more than half.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from perseid.checkpoint.size_reports import AskSizes, Observed, ShardSize, SizeHalved, SizePoint, SizeTurned
+from perseid.checkpoint.turning_points import TurningPoints
+from perseid.vocabulary import ShardId
+
+POINTS = 256
+"""How many turning points one observation keeps: the newest. A state that turns oftener is not worth waiting for."""
+
+
+@dataclass(slots=True)
+class SizeWatch:
+    """What one shard knows of its size."""
+
+    shard: ShardId
+    turning: TurningPoints = field(default_factory=TurningPoints)
+    asked: bool = False  # ever: a controller that decides by sizes listens
+    watched: bool = False
+    told: int = 0  # the sign of the rate the controller was last told
+    first: SizePoint | None = None  # of the observation
+    points: list[SizePoint] = field(default_factory=list)
+    lowest: int = 0
+    total: int = 0
+    samples: int = 0
+
+    def sized(self, at_ms: int, size: int) -> tuple[SizeHalved | SizeTurned, ...]:
+        """The size after an epoch; what the controller must know of it."""
+        turned = self.turning.sized(at_ms, size)
+        if not self.asked:
+            return ()
+        if self.first is None:
+            self.first = SizePoint(at_ms, size)
+        self.lowest = min(size, self.lowest) if self.samples else size
+        self.total, self.samples = self.total + size, self.samples + 1
+        if turned is not None:
+            self._keep(turned.level_since)
+            self._keep(turned.point)
+        if self.watched:
+            sign = _sign(self.turning.rate)
+            if sign == self.told:
+                return ()
+            self.told = sign
+            return (SizeTurned(self.shard, size, self.turning.rate),)
+        if turned is not None and turned.kind == "minimum" and turned.point.bytes * 2 < turned.before.bytes:
+            return (SizeHalved(self.shard, turned.before.bytes, turned.point.bytes),)
+        return ()
+
+    def _keep(self, point: SizePoint) -> None:
+        if self.first is not None and point.at_ms > self.first.at_ms and point not in self.points[-1:]:
+            self.points = [*self.points[-POINTS + 1 :], point]
+
+    def answer(self, ask: AskSizes) -> ShardSize:
+        """The controller wants to know."""
+        self.asked, self.watched = True, ask.watch
+        self.told = _sign(self.turning.rate)
+        observed = None
+        if ask.observed:
+            observed = self._observed()
+            self.first = self.turning.last
+            self.points, self.lowest, self.total, self.samples = [], 0, 0, 0
+            if self.first is not None:
+                self.lowest = self.total = self.first.bytes
+                self.samples = 1
+        last = self.turning.last
+        return ShardSize(self.shard, last.bytes if last else 0, self.turning.rate, observed)
+
+    def quieten(self) -> None:
+        self.watched = False
+
+    def _observed(self) -> Observed:
+        last = self.turning.last
+        ends = [p for p in (self.first, last) if p is not None]
+        inner = [p for p in self.points if p not in ends]
+        points = tuple(sorted({*ends, *inner}, key=lambda p: p.at_ms))
+        return Observed(self.lowest, self.total / self.samples if self.samples else 0.0, self.samples, points)
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        self.turning.check()
+        assert len(self.points) <= POINTS
+        assert self.asked or not (self.watched or self.points)
+        times = [p.at_ms for p in self.points]
+        assert times == sorted(times)
+
+
+def _sign(rate: float) -> int:
+    return (rate > 0) - (rate < 0)

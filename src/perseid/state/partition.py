@@ -1,0 +1,290 @@
+"""A shard's state cut by slots, and put together again (S2: ``partition_processing_state``, ``merge_state``).
+
+What belongs to a key goes where the key's slot goes: a ``KeyedOperator``'s values, timers, and every declared ``dict``, whose keys
+must be the operator's own. Any other field says itself how it is cut and merged: ``state(split=…, merge=…)``. Works on
+captured state (``operator_state.capture``, or a decoded snapshot), so it needs no host, no Spark and no live operator.
+
+Invariant: every key, timer and dict entry of the whole is in exactly one part; merging the parts gives the whole again. Between keys
+of different parts the order of dict entries and of timers set for the same moment is not kept; within a key it is.
+
+Parts refer to the values of the whole, they do not copy them: whoever goes on with both must decode a snapshot of its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import heapq
+import struct
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from perseid.errors import GraphError, OperatorFailed
+from perseid.state.fields import StateField, fields_of
+from perseid.state.slots import slot_of, slots_of
+from perseid.vocabulary import SLOTS
+
+SlotRange = tuple[int, int]
+"""Half open, as in the routing table."""
+
+_OUTSIDE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a split, as ``state(split=function)`` gets it: ``function(value, part)`` returns what of the value is this part's."""
+
+    index: int
+    of: int  # how many parts there are
+    _holds: Callable[[Hashable], bool]
+
+    def holds(self, key: Hashable) -> bool:
+        """Whether this part answers for the key: a scalar, or a tuple with several key columns."""
+        return self._holds(key)
+
+
+def obstacles(operator: Any) -> list[str]:
+    """Why this operator's state cannot be cut by key, one sentence for each field; empty if it can."""
+    if getattr(operator, "_by_key", False):
+        return []
+    found = []
+    for name, field in fields_of(operator).items():
+        if (field.split is None) != (field.merge is None):
+            given, missing = ("split", "merge") if field.merge is None else ("merge", "split")
+            found.append(f"field '{name}' has {given}= but no {missing}=")
+        elif field.split is None and not isinstance(initial := field.initial(), dict):
+            found.append(
+                f"field '{name}' is a {type(initial).__name__}, not a dict by key: say how it is cut and put together"
+                f" with state(…, split=function(value, part), merge=function(values))"
+            )
+    return found
+
+
+def partition_processing_state(
+    captured: dict[str, Any],
+    operator: Any,
+    ranges: Sequence[SlotRange],
+    *,
+    slots: SlotRange = (0, SLOTS),
+    key_types: Sequence[str] | None = None,
+    name: str = "",
+) -> list[dict[str, Any]]:
+    """Cut the captured state of a shard that holds ``slots`` into one part for each of ``ranges``.
+
+    ``key_types`` are Arrow's names of the key columns' types, on which slots depend; a ``KeyedOperator`` remembers its own.
+    Raises ``OperatorFailed`` with the field that cannot be cut, and why.
+    """
+    name = name or type(operator).__name__
+    _require_cover(slots, ranges)
+    require_divisible(operator, name)
+    keyed = captured["keyed"]
+    types = tuple(keyed["key_types"]) if keyed is not None and keyed["key_types"] else key_types
+    cut = _Cut(name, ranges, slots, types)
+    fields = _cut_fields(captured["fields"], fields_of(operator), cut)
+    timers = cut.listed("a timer", captured["timers"], lambda timer: timer[0])
+    keyeds = [None] * len(ranges) if keyed is None else _cut_keyed(keyed, cut)
+    return [{"timers": t, "fields": f, "keyed": k} for t, f, k in zip(timers, fields, keyeds, strict=True)]
+
+
+def merge_state(parts: Sequence[dict[str, Any]], operator: Any, *, name: str = "") -> dict[str, Any]:
+    """The captured states of several shards as that of one, in the order of the shards."""
+    name = name or type(operator).__name__
+    if not parts:
+        raise OperatorFailed(f"operator '{name}': nothing to merge: expected the state of at least one shard")
+    require_divisible(operator, name)
+    fields: dict[str, Any] = {}
+    for field_name, field in fields_of(operator).items() if parts[0]["keyed"] is None else ():
+        values = [part["fields"][field_name] for part in parts]
+        if field.merge is not None:
+            fields[field_name] = field.merge(values)
+        else:
+            fields[field_name] = _joined(values, f"operator '{name}': field '{field_name}'")
+    return {
+        "timers": [timer for part in parts for timer in part["timers"]],
+        "fields": fields,
+        "keyed": None if parts[0]["keyed"] is None else _merged_keyed([part["keyed"] for part in parts], name),
+    }
+
+
+def require_divisible(operator: Any, name: str) -> None:
+    """Raise ``OperatorFailed`` with every obstacle."""
+    found = obstacles(operator)
+    if found:
+        raise OperatorFailed(f"operator '{name}': its state cannot be cut by key: " + "; ".join(found))
+
+
+class _Cut:
+    """Key → part, with a refusal for what is no key of this shard."""
+
+    def __init__(self, name: str, ranges: Sequence[SlotRange], slots: SlotRange, types: Sequence[str] | None) -> None:
+        self.name, self.parts, self._slots = name, len(ranges), slots
+        self._types = None if types is None else tuple(types)
+        self._table = [_OUTSIDE] * SLOTS
+        for index, (first, last) in enumerate(ranges):
+            self._table[first:last] = [index] * (last - first)
+
+    def part_of(self, key: Hashable, what: str) -> int:
+        """The part of one key."""
+        return self.parts_of([key], what)[0]
+
+    def parts_of(self, keys: Sequence[Hashable], what: str) -> list[int]:
+        """The part of each key. Raises ``OperatorFailed`` for one that is no key of this shard."""
+        found = self._quickly(keys)
+        if found is None or _OUTSIDE in found:
+            found = [self._find(key, what) for key in keys]  # tells which key, and what is wrong with it
+        return found
+
+    def _quickly(self, keys: Sequence[Hashable]) -> list[int] | None:
+        """All keys at once, if they are plain: texts, or integers of a long column."""
+        classes = set(map(type, keys))
+        plain = {str: "string", int: "int64"}.get(classes.pop()) if len(classes) == 1 else None
+        if plain is None or self._types not in (None, (plain,)):
+            return None
+        try:
+            table = self._table
+            return [table[slot] for slot in slots_of(keys, self._types)]
+        except OverflowError:
+            return None
+
+    def _find(self, key: Hashable, what: str) -> int:
+        columns = tuple(map(_plain, key)) if isinstance(key, tuple) else (_plain(key),)
+        if self._types is not None and (len(columns) != len(self._types) or not all(map(_fits, columns, self._types))):
+            raise self._refusal(key, what, f"the operator's key columns are ({', '.join(self._types)})")
+        try:
+            slot = slot_of(*columns, types=self._types)
+        except (GraphError, OverflowError, ValueError, struct.error) as error:
+            raise self._refusal(key, what, f"which is none of the operator's: {error}") from error
+        part = self._table[slot]
+        if part == _OUTSIDE:
+            first, last = self._slots
+            raise self._refusal(
+                key, what, f"which lies in slot {slot}; this shard holds the slots from {first} to {last - 1}"
+            )
+        return part
+
+    def _refusal(self, key: Hashable, what: str, why: str) -> OperatorFailed:
+        return OperatorFailed(
+            f"operator '{self.name}': {what} has the key {key!r:.80}, {why}; only what is keyed by the operator's key can be"
+            " cut: use state(split=…, merge=…) for other fields"
+        )
+
+    def mapping(self, what: str, whole: dict[Any, Any]) -> list[dict[Any, Any]]:
+        """A dict by key, of whatever class, as one of that class for each part."""
+        parts = [_emptied(whole) for _ in range(self.parts)]
+        keys = list(whole)
+        for key, part in zip(keys, self.parts_of(keys, what), strict=True):
+            parts[part][key] = whole[key]
+        return parts
+
+    def listed(self, what: str, whole: Sequence[Any], key_of: Callable[[Any], Hashable]) -> list[list[Any]]:
+        parts: list[list[Any]] = [[] for _ in range(self.parts)]
+        for item, part in zip(whole, self.parts_of([key_of(item) for item in whole], what), strict=True):
+            parts[part].append(item)
+        return parts
+
+
+def _cut_fields(values: dict[str, Any], fields: dict[str, StateField], cut: _Cut) -> list[dict[str, Any]]:
+    parts: list[dict[str, Any]] = [{} for _ in range(cut.parts)]
+    for name, value in values.items():
+        field = fields[name]
+        what = f"field '{name}'"
+        if field.split is not None:
+            for index, part in enumerate(parts):
+                part[name] = field.split(value, _part(index, cut, what))
+        elif isinstance(value, dict):
+            for part, mine in zip(parts, cut.mapping(what, value), strict=True):
+                part[name] = mine
+        else:
+            raise OperatorFailed(
+                f"operator '{cut.name}': {what} holds a {type(value).__name__}; expected a dict by key, which it was declared as"
+            )
+    return parts
+
+
+def _part(index: int, cut: _Cut, what: str) -> Part:
+    return Part(index, cut.parts, lambda key: cut.part_of(key, what) == index)
+
+
+def _cut_keyed(keyed: dict[str, Any], cut: _Cut) -> list[dict[str, Any]]:
+    values = cut.mapping("a value", keyed["values"])
+    touched = cut.mapping("a value", keyed["touched"])  # insertion keeps the order of touching
+    return [{**keyed, "values": v, "touched": t} for v, t in zip(values, touched, strict=True)]
+
+
+def _merged_keyed(parts: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
+    where = f"operator '{name}': its values by key"
+    names = tuple(parts[0]["names"])
+    if any(tuple(part["names"]) != names for part in parts):
+        raise OperatorFailed(f"{where} have different fields in different shards: {[part['names'] for part in parts]}")
+    types = {tuple(part["key_types"]) for part in parts if part["key_types"]}
+    if len(types) > 1:
+        raise OperatorFailed(f"{where} have keys of different types in different shards: {sorted(types)}")
+    in_time = heapq.merge(*(part["touched"].items() for part in parts), key=lambda entry: entry[1])
+    return {
+        "names": names,
+        "values": _joined([part["values"] for part in parts], where),
+        "touched": dict(in_time),
+        "clock_ms": max(part["clock_ms"] for part in parts),
+        "key_types": next(iter(types), ()),
+    }
+
+
+def _joined(parts: Sequence[dict[Any, Any]], where: str) -> dict[Any, Any]:
+    """Dicts of different keys as one, of the first one's class."""
+    whole = _emptied(parts[0])
+    for index, part in enumerate(parts):
+        for key, value in part.items():
+            if key in whole:
+                raise OperatorFailed(
+                    f"{where}: key {key!r:.80} is in shard {index} of the merged ones and in one before it"
+                )
+            whole[key] = value
+    return whole
+
+
+def _emptied(whole: dict[Any, Any]) -> dict[Any, Any]:
+    """An empty dict of the same class: a defaultdict keeps its factory."""
+    if type(whole) is dict:
+        return {}
+    same = copy.copy(whole)
+    same.clear()
+    return same
+
+
+def _require_cover(slots: SlotRange, ranges: Sequence[SlotRange]) -> None:
+    at = slots[0]
+    for first, last in sorted(ranges):
+        if first != at or last <= first:
+            break
+        at = last
+    else:
+        if ranges and at == slots[1]:
+            return
+    raise OperatorFailed(
+        f"expected slot ranges that cover {slots[0]} to {slots[1] - 1} without gap or overlap, got {list(ranges)}"
+    )
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's scalars as Python's: a dict finds the one by the other."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _fits(value: Any, kind: str) -> bool:
+    """Whether a value can be that of a key column of this type."""
+    if value is None:
+        return True
+    if kind.startswith(("timestamp", "date")):
+        return isinstance(value, datetime.datetime) == kind.startswith("timestamp") and isinstance(value, datetime.date)
+    if kind == "bool" or isinstance(value, bool):
+        return kind == "bool" and isinstance(value, bool)
+    if kind.startswith(("int", "uint")):
+        return isinstance(value, int)
+    if kind in ("float", "double", "halffloat"):
+        return isinstance(value, (float, int))
+    if "string" in kind:
+        return isinstance(value, str)
+    return isinstance(value, (bytes, bytearray, memoryview)) if "binary" in kind else True
