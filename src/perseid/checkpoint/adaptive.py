@@ -98,10 +98,10 @@ class Adaptive:
             return Decision(Reason.MINIMUM, facts=facts)
         if seen.now_ms < self.ends_ms:
             return None
-        if self.profile is None:
-            return Decision(Reason.PROFILING)
-        if not self.profile.usable:
+        if self.profile is not None and not self.profile.dynamic:
             return Decision(Reason.STATIC)
+        if self.profile is None or not self.profile.usable:  # or too little was seen of a state that does change
+            return Decision(Reason.PROFILING)
         return Decision(Reason.NO_MINIMUM, facts={"threshold": self.profile.s_max})
 
     def started(self, decision: Decision, now_ms: int) -> tuple[SizeCommand, ...]:

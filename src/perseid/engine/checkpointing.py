@@ -61,8 +61,6 @@ class Checkpointing:
         self.found = max(1, len(self.completed))
         self.everybody = frozenset(u.name for u in self.topology.units)
         self.policy = self.scheme.policy(self.topology, self.last_started_ms)
-        if self.scheme.individual:  # a checkpoint is one unit's: keep so many of every unit
-            self.keep *= max(1, len(self.topology.units))
 
     @property
     def newest(self) -> CompletedCheckpoint | None:
@@ -257,14 +255,25 @@ class Checkpointing:
         done = self.done or self._done(pending)
         self.completed.insert(0, done)
         self.trimmed_by = done.id
-        dropped, self.completed[self.keep :] = self.completed[self.keep :], []
+        dropped = []
+        while len(self.completed) > self.keep and self._enough(self.completed[:-1]):
+            dropped.append(self.completed.pop())
         self.retired |= {id for c in dropped for id in (c.id, *c.needs)} - {c.id for c in self.completed}
         self._clear()
-        if len(self.completed) < self.keep:
+        if not self._enough(self.completed):
             return ()  # the beginning of the streams still counts as one to fall back to
         needed = frozenset().union(*(c.needs for c in self.completed))
         gone, self.retired = self.retired - needed, self.retired & needed
-        return (Trim(tuple(sorted(gone)), self.completed[-1]),)
+        # A corrupt one that was passed over may come back with the next driver, and lie behind newer ones in time but not
+        # in epochs: what is let go is what none of them needs.
+        cuts = {unit: min(c.cuts[unit] for c in self.completed) for unit in done.cuts}
+        return (Trim(tuple(sorted(gone)), replace(self.completed[-1], cuts=cuts)),)
+
+    def _enough(self, kept: list[CompletedCheckpoint]) -> bool:
+        """Are so many kept that every unit has ``keep`` snapshots of its own to fall back to?"""
+        if not self.scheme.individual:
+            return len(kept) >= self.keep
+        return all(len({c.cuts[unit] for c in kept}) >= self.keep for unit in self.everybody)
 
     def abort(self, reason: str) -> tuple[Command, ...]:
         """Give up the one on its way; one whose parts are all durable already needs nobody any more and goes on."""
@@ -298,4 +307,4 @@ class Checkpointing:
         ids = [c.id for c in self.completed]
         assert ids == sorted(ids, reverse=True)
         # A root may hold more than ``keep`` at a start, when old ones could not be deleted: they go with the next checkpoint.
-        assert len(ids) <= max(self.keep, self.found)
+        assert self.scheme.individual or len(ids) <= max(self.keep, self.found)

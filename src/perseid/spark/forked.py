@@ -43,13 +43,7 @@ class Snapshots:
         for held in helds:
             held.input.snapshot_taken()
         if command["synchronous"]:
-            results = [
-                self._write(checkpoint, e, h, forked=False) for e, h in zip(command["shards"], helds, strict=True)
-            ]
-            self._tell("forked", checkpoint=checkpoint, unit=unit, ms=since(begun))
-            for result in results:
-                self._tell(**result)
-            return None
+            return lambda: self._write_now(command, helds, begun)
         gc.freeze()
         reader, writer = os.pipe()
         child = os.fork()
@@ -62,6 +56,23 @@ class Snapshots:
             threading.Thread(target=self._reap, args=(child, reader, checkpoint, len(helds)), daemon=True).start()
 
         return rest
+
+    def _write_now(self, command: dict[str, Any], helds: list[HeldShard], begun: float) -> None:
+        """Without a child (M2, M3). The controller gives the unit no epoch meanwhile; other units of this host go on.
+
+        If it does after all, the checkpoint was given up, and what is written here is never looked at.
+        """
+        checkpoint = command["checkpoint"]
+        try:
+            results = [
+                self._write(checkpoint, e, h, forked=False) for e, h in zip(command["shards"], helds, strict=True)
+            ]
+        except Exception:
+            self._tell("snapshot_failed", checkpoint=checkpoint, message=traceback.format_exc(limit=4))
+            return
+        self._tell("forked", checkpoint=checkpoint, unit=command["unit"], ms=since(begun))
+        for result in results:
+            self._tell(**result)
 
     def _child(self, writer: int, checkpoint: int, entries: list[dict[str, Any]], helds: list[HeldShard]) -> None:
         """In the forked child: only this thread is alive."""

@@ -44,6 +44,10 @@ class PreservedBuffer:
         self.in_memory.pop((stream, epoch), None)
         self.on_disk.pop((stream, epoch), None)
 
+    def clear(self) -> None:
+        self.in_memory.clear()
+        self.on_disk.clear()
+
     def check(self) -> None:
         """Assert the invariants."""
         for stream in {name for name, _ in self.in_memory}:

@@ -164,7 +164,7 @@ class Streams:
         with self._lock:
             frames = list(self._epochs.values())
             self._epochs.clear()
-            self._buffer = PreservedBuffer()
+            self._buffer.clear()
             self._saved = {(str(stream), epoch): path for (stream, epoch), path in inflight.items()}
         for df in frames:
             with contextlib.suppress(Exception):
