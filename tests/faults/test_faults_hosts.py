@@ -23,7 +23,7 @@ SCHEMES = ["parallel", *(pytest.param(name, marks=slow) for name in ("source", "
 ROWS = 6_000  # at least 24 epochs, however slow the machine
 
 
-@pytest.mark.parametrize("scheme", ["parallel", "source"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_killed_host_costs_no_row_and_doubles_none(begin: Begin, folder: Folder, scheme: str) -> None:
     running = begin(apps.counts(folder.out, ROWS), scheme)
     apps.wait_for_checkpoint(running)
@@ -36,7 +36,7 @@ def test_a_killed_host_costs_no_row_and_doubles_none(begin: Begin, folder: Folde
     assert modes[0] == "application" and set(modes[1:]) == {"shards"}  # the start, then only what was lost
 
 
-@pytest.mark.parametrize("damage", ["flipped", "cut", "gap"])
+@pytest.mark.parametrize("damage", ["flipped", *(pytest.param(d, marks=slow) for d in ("cut", "gap"))])
 def test_damaged_input_of_a_killed_host_is_replayed_from_the_source(begin: Begin, folder: Folder, damage: str) -> None:
     running = begin(apps.counts(folder.out, ROWS), period=600)
     apps.wait_for_epoch(running, 6)
@@ -164,9 +164,8 @@ def test_two_operators_in_one_unit_stay_exact(begin: Begin, folder: Folder, shar
 @pytest.mark.parametrize(
     ("kind", "shard"),
     [
-        ("transient", "rollup"),
         ("retained", "rollup"),
-        ("durable", "rollup"),
+        *(pytest.param(kind, "rollup", marks=slow) for kind in ("transient", "durable")),
         *(pytest.param(kind, "count", marks=slow) for kind in ("transient", "retained", "durable")),
     ],
 )
@@ -192,6 +191,7 @@ def test_a_stateful_result_with_two_sinks_is_the_same_in_both(begin: Begin, fold
     survive(app, begin, folder, check=lambda: apps.check_fan_out(folder.out, ROWS))
 
 
+@slow
 def test_rows_of_a_key_keep_their_order(begin: Begin, folder: Folder) -> None:
     app = apps.ordered(folder.out, ROWS)
     survive(app, begin, folder, check=lambda: apps.check_ordered(folder.out, ROWS))

@@ -37,7 +37,7 @@ def test_a_second_fault_within_the_first_recovery_costs_nothing(struck: Callable
     assert len(report.faults) == 2 and report.recoveries >= 1 and report.longest_outage_s > 0
 
 
-@pytest.mark.parametrize("other", ["driver", "tasks"])
+@pytest.mark.parametrize("other", ["driver", pytest.param("tasks", marks=pytest.mark.slow)])
 def test_a_host_that_is_cut_off_is_replaced_and_no_row_is_lost(
     struck: Callable[..., Report], folder: Folder, other: str
 ) -> None:
@@ -46,6 +46,7 @@ def test_a_host_that_is_cut_off_is_replaced_and_no_row_is_lost(
     assert report.recoveries >= 1, report
 
 
+@pytest.mark.slow
 def test_a_slow_host_on_an_overloaded_machine_with_a_busy_disk_stays_exact(
     struck: Callable[..., Report], folder: Folder
 ) -> None:
@@ -85,6 +86,7 @@ def test_a_paused_host_that_wakes_after_its_shards_moved_changes_nothing(begin: 
     apps.check_ordered(folder.out, ROWS)
 
 
+@pytest.mark.slow
 def test_a_corrupt_snapshot_makes_a_lost_host_start_from_the_one_before(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, 4 * ROWS))
     apps.wait_for_checkpoint(running, 2)

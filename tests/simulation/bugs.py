@@ -30,8 +30,10 @@ class TrimsOneEpochTooEarly(Controller):
 class AppliesAnEpochTwice(ShardLog[int]):
     """Asked again for its newest epoch, a shard applies it again."""
 
-    def ask(self, epoch: Epoch, version: Version, rows: int | None = None) -> Literal["apply", "answer"] | Refusal:
-        return "apply" if epoch == self.applied and rows else super().ask(epoch, version, rows)
+    def ask(
+        self, epoch: Epoch, version: Version, rows: int | None = None, *, wanted: bool = True
+    ) -> Literal["apply", "answer"] | Refusal:
+        return "apply" if epoch == self.applied and rows else super().ask(epoch, version, rows, wanted=wanted)
 
     def applied_epoch(self, epoch: Epoch, answer: int, rows: int | None = None) -> None:
         if epoch == self.applied:
@@ -43,8 +45,10 @@ class AppliesAnEpochTwice(ShardLog[int]):
 class BelievesEveryTask(ShardLog[int]):
     """A host that does not ask which version a request was planned under, nor whether all of its rows came."""
 
-    def ask(self, epoch: Epoch, version: Version, rows: int | None = None) -> Literal["apply", "answer"] | Refusal:
-        return super().ask(epoch, max(version, self.version), None)
+    def ask(
+        self, epoch: Epoch, version: Version, rows: int | None = None, *, wanted: bool = True
+    ) -> Literal["apply", "answer"] | Refusal:
+        return super().ask(epoch, max(version, self.version), None, wanted=wanted)
 
 
 def commits_a_manifest_before_its_snapshots(patch: pytest.MonkeyPatch) -> None:
@@ -57,7 +61,8 @@ def restores_mixed_versions(patch: pytest.MonkeyPatch) -> None:
         if len(seen.checkpoints) < 2 or plan.checkpoint is None or not plan.shards:
             return plan
         first = min(plan.shards)
-        return replace(plan, shards={**plan.shards, first: seen.checkpoints[1].shards[first]})
+        older = seen.checkpoints[1].shards.get(first)
+        return plan if older is None else replace(plan, shards={**plan.shards, first: older})
 
     patch.setattr(controller_module, "decide", mixed)
 

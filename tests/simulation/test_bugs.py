@@ -9,6 +9,8 @@ from perseid.simulation.runs import first_broken
 from perseid.simulation.scenario import Options
 from perseid.simulation.world import Engine
 
+OPTIONS = Options(hosts=3, epochs=60, settings={"shards": 24, "spares": 1})
+
 FOUND_BY = {
     "trims one epoch too early": "trimming",
     "trims by the newest checkpoint": "trimming",
@@ -26,7 +28,7 @@ def test_a_deliberate_bug_is_found_within_a_thousand_seeds(bug: str, monkeypatch
     broken = BUGS[bug]
     if not isinstance(broken, Engine):
         broken(monkeypatch)
-    found = first_broken(range(1000), Options(epochs=60), broken if isinstance(broken, Engine) else None)
+    found = first_broken(range(1000), OPTIONS, broken if isinstance(broken, Engine) else None)
     assert found is not None, f"an engine that {bug} was not found out"
     print(f"an engine that {bug} is found out by seed {found.seed} after {found.at_ms} ms: {found.broken}")
     assert found.broken is not None and found.broken.startswith(FOUND_BY[bug]), found.broken

@@ -19,7 +19,7 @@ from perseid.engine import commands as do
 from perseid.errors import PropertyBroken
 from perseid.graph.topology import Topology
 from perseid.simulation.oracle import Oracle
-from perseid.simulation.root import Manifest, Root, Snapshot, slices
+from perseid.simulation.root import Manifest, Root, Snapshot, checkpoint_of, slices
 from perseid.simulation.values import Rows
 from perseid.storage.records import Admitted, Committed, Record
 from perseid.vocabulary import Epoch, HostId, ShardId, StreamName, UnitName, Version
@@ -28,8 +28,10 @@ from perseid.vocabulary import Epoch, HostId, ShardId, StreamName, UnitName, Ver
 class Witness:
     """Sees everything, believes nothing."""
 
-    def __init__(self, topology: Topology, root: Root, keep: int) -> None:
+    def __init__(self, topology: Topology, root: Root, keep: int, *, individual: bool = False) -> None:
         self.topology, self.root, self._keep = topology, root, keep
+        self._individual = individual  # units are saved alone (M2): what is committed is each unit's own
+        self._own: dict[UnitName, int] = {}  # the newest epoch at which a unit is saved by itself
         self._sources = {u.name: u.sources for u in topology.units}
         self._unit_of = {
             ShardId(o, i): u.name for u in topology.units for o, n in u.operators.items() for i in range(n)
@@ -108,7 +110,13 @@ class Witness:
                 broken("restores", f"shard {shard} starts fresh at epoch {epoch}: the rows before are lost")
         else:
             assert isinstance(snapshot, Snapshot)
-            checkpoint = int(snapshot.path.partition("/")[0])
+            if self._individual:
+                if snapshot.epoch != epoch or epoch > self._own.get(unit, 0):
+                    broken(
+                        "restores", f"shard {shard} at epoch {epoch}: {snapshot} is not a snapshot its unit committed"
+                    )
+                return
+            checkpoint = int(checkpoint_of(snapshot.path))
             manifest = self.root.manifests.get(checkpoint)  # type: ignore[call-overload]
             if manifest is None:
                 broken("restores", f"shard {shard} is restored from checkpoint {checkpoint}, which is not committed")
@@ -124,11 +132,15 @@ class Witness:
         if state != self.oracle.state(shard, epoch):
             broken("restores", f"shard {shard} was restored at epoch {epoch} with another state than it had there")
 
-    def checkpoint_committed(self, manifest: Manifest) -> None:
-        """A manifest is durable: from now on everything may depend on it."""
+    def checkpoint_committed(self, manifest: Manifest, alone: Mapping[UnitName, Epoch]) -> None:
+        """A manifest is durable: from now on everything may depend on it. ``alone``: where units saved by themselves stand."""
         name = f"checkpoint {manifest.id}"
+        if self._individual:
+            self._saved_alone(manifest, alone)
         for shard, unit in self._unit_of.items():
             snapshot = manifest.shards.get(shard)
+            if snapshot is None and self._individual and not manifest.cuts[unit]:
+                continue  # its unit's turn has not come yet
             if snapshot is None or snapshot.path not in self.root.files:
                 broken("restores", f"{name} is committed without a durable snapshot of shard {shard}")
             elif snapshot.epoch != manifest.cuts[unit]:
@@ -148,11 +160,22 @@ class Witness:
                         "restores", f"{name}: epoch {number} of stream {stream.name} lies between its cuts and is lost"
                     )
 
+    def _saved_alone(self, manifest: Manifest, alone: Mapping[UnitName, Epoch]) -> None:
+        for unit, epoch in {**manifest.cuts, **alone}.items():
+            self._own[unit] = max(epoch, self._own.get(unit, 0))
+            shards = [shard for shard, of in self._unit_of.items() if of == unit] if epoch else []
+            for shard in shards:
+                name, state = f"/{shard.operator}-{shard.index}", self.oracle.state(shard, epoch)
+                if not any(f.state == state for path, f in self.root.files.items() if path.endswith(name)):
+                    broken("restores", f"unit {unit} is saved at epoch {epoch} without a file of shard {shard}")
+
     # -- trimming -------------------------------------------------------------------------------------------------
 
     def trimmed(self, epoch: Epoch, streams: Mapping[StreamName, Epoch]) -> None:
         """The ledger (and with it the sources) and durable streams are gone up to here; so are deleted checkpoints."""
         newest = sorted(self.root.manifests.values(), key=lambda m: -m.id)
+        if self._individual:  # one of every unit makes a checkpoint; older ones are there for their files only
+            newest = newest[: self._keep * len(self.topology.units)]
         whole = [m for m in newest if all(self._good(s) for s in m.shards.values())][: self._keep]
         if epoch and not whole:
             broken("trimming", f"everything up to epoch {epoch} is gone, and no whole checkpoint is left")
@@ -183,6 +206,7 @@ class Witness:
             needed = finished[stream.consumer]
             if stream.preservation == "retained":
                 needed = newest.cuts[stream.consumer] if newest is not None else Epoch(0)
+                needed = Epoch(max(needed, self._own.get(stream.consumer, 0)))
             if epoch > needed:
                 broken(
                     "trimming", f"stream {name} was let go up to epoch {epoch}; {stream.consumer} needs {needed + 1}"

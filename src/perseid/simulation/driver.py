@@ -8,7 +8,7 @@ Invariant: messages to and from one host keep their order, as on one connection.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from perseid.engine import commands as do
@@ -63,6 +63,7 @@ class SimulatedDriver:
         )
         self.keeper, self.admission = Keeper(self), Admission(self)
         self._next_host = 1
+        self._homes: dict[ShardId, list[Host]] = {}
         self._deferred: list[on.Event] = []
         self.tell(on.Ticked(), 0)
         self.clock.after(world.scenario.settings.heartbeat_ms // 2, self._pulse)
@@ -110,29 +111,33 @@ class SimulatedDriver:
         """Hearts beat, time passes."""
         if not self.alive or self.stopped is not None:
             return
-        now, gone = self.clock.now_ms, list[HostId]()
-        if now >= self.asleep_ms:
-            self.silent = 0
-            seldom = self.world.beat_ms
-            beat = self.controller.handle  # gives no commands: nothing follows from a heartbeat
-            for host in self.living.values():
-                if not host.alive:
-                    gone.append(host.id)
-                elif now >= host.machine.well_ms:  # also one that was given up and does not know it yet
-                    if now - host.beaten_ms >= seldom:
-                        host.beaten_ms = now
-                        beat(host.heartbeat, now)
-                elif not host.dropped:
-                    self.silent += 1
-            for id in gone:
-                del self.living[id]
+        if not self.asleep:
+            self._beat(self.clock.now_ms)
             self.handle(on.Ticked())
             if self.fenced and self.world.random.random() < 0.2:  # as when the lease is renewed
                 self.handle(on.FatalError("another driver has taken over"))
         self.clock.after(self.world.pulse_ms(self), self._pulse)
 
+    def _beat(self, now_ms: int) -> None:
+        """Hosts that are well are heard, also those that were given up and do not know it yet."""
+        for id in [id for id, host in self.living.items() if not host.alive and host.dropped]:
+            del self.living[id]
+        hosts = self.living.values()
+        silent = [h for h in hosts if not h.dropped and (not h.alive or now_ms < h.machine.well_ms)]
+        self.silent = len(silent)
+        detector = self.controller.detector
+        if self.world.instant and not silent and not detector.suspects:
+            detector.paused(now_ms)  # what many heartbeats say, said once
+            return
+        for host in hosts:
+            if host.alive and now_ms >= host.machine.well_ms:
+                self.controller.handle(host.heartbeat, now_ms)  # commands nothing
+
     def _do(self, command: do.Command) -> None:
         match command:
+            case do.TakeSnapshots(host):
+                self.world.snapshots_asked(command)
+                self.send(self.hosts[host], self._snapshot, self.hosts[host], command)
             case do.RunEpoch(attempt=attempt):
                 self.jobs[attempt] = EpochJob(self, command)
             case do.CommitEpoch(unit, epoch):
@@ -149,9 +154,14 @@ class SimulatedDriver:
                 self._drop(self.hosts[host])
             case do.RestoreShards(host):
                 self.send(self.hosts[host], self._restore, self.hosts[host], command)
-            case do.TakeSnapshots(host):
-                self.world.snapshots_asked(command)
-                self.send(self.hosts[host], self._snapshot, self.hosts[host], command)
+            case do.AskSizes() | do.Quieten():
+                for one in list(self.living.values()):
+                    if isinstance(command, do.AskSizes):
+                        self.send(one, self._ask_sizes, one, command)
+                    else:
+                        self.send(one, self._quieten, one)
+            case do.CheckpointBegan() | do.Noted():
+                pass  # for the journal
             case do.ReleaseStream(stream, epoch):
                 self.keeper.release(stream, epoch)
             case do.ResetStreams(inflight, finished):
@@ -226,7 +236,8 @@ class SimulatedDriver:
 
     def send(self, host: Host, action: Any, *args: Any) -> None:
         """A message to a host."""
-        host.inbound_ms = max(host.inbound_ms, self.clock.now_ms + self.world.some("message"))
+        delay_ms = 0 if self.world.instant else self.world.some("message")
+        host.inbound_ms = max(host.inbound_ms, self.clock.now_ms + delay_ms)
         self.clock.at(host.inbound_ms, self._deliver, host, action, args)
 
     def _deliver(self, host: Host, action: Any, args: tuple[Any, ...]) -> None:
@@ -267,7 +278,45 @@ class SimulatedDriver:
             corrupt, storage = isinstance(error, CorruptData), isinstance(error, StorageFailed)
             self.word(host, on.RestoreFailed(host.id, command.version, str(error), corrupt, storage))
         else:
-            self.word(host, on.ShardsRestored(host.id, command.version))
+            reached = {route.shard: self._caught_up(host, route.shard, command) for route, _, _ in command.shards}
+            self.word(host, on.ShardsRestored(host.id, command.version, reached=reached))
+
+    def _caught_up(self, host: Host, shard: ShardId, command: do.RestoreShards) -> Epoch:
+        """By the input that its last home on this machine kept, as far as it is there and whole."""
+        homes = self._homes.setdefault(shard, [])
+        last = next((h for h in reversed(homes) if h.machine is host.machine and h is not host), None)
+        homes.append(host)
+        kept = last.shards[shard].kept if last is not None and shard in last.shards else {}
+
+        def found(epoch: Epoch) -> Request | None:
+            return kept.get(epoch) if self.world.random.random() < self.world.scenario.kept else None
+
+        upto = command.upto.get(self.topology.shards[shard], Epoch(0))
+        return host.catch_up(shard, upto, found)
+
+    def covered(self, cuts: Mapping[UnitName, Epoch]) -> None:
+        """A checkpoint is committed: hosts let go of the input it covers."""
+        for host in self.living.values():
+            for shard, held in host.shards.items():
+                upto = cuts[self.topology.shards[shard]]
+                held.kept = {epoch: request for epoch, request in held.kept.items() if epoch > upto}
+
+    # -- sizes ----------------------------------------------------------------------------------------------------
+
+    def _ask_sizes(self, host: Host, ask: do.AskSizes) -> None:
+        mine = [h.watch for shard, h in host.shards.items() if ask.shards is None or shard in ask.shards]
+        if mine:
+            self.word(host, on.SizesReported(host.id, ask.query, tuple(watch.answer(ask) for watch in mine)))
+
+    def _quieten(self, host: Host) -> None:
+        for held in host.shards.values():
+            held.watch.quieten()
+
+    def _sized(self, host: Host, request: Request) -> None:
+        """A shard says how large it is, if it has to: sizes rise and fall, each shard's in its own time."""
+        size = 100 * ((request.epoch + 3 * request.shard.index) % 7)
+        for notice in host.shards[request.shard].watch.sized(self.clock.now_ms, size):
+            self.word(host, notice)
 
     def _snapshot(self, host: Host, command: do.TakeSnapshots) -> None:
         now = self.clock.now_ms
@@ -297,7 +346,7 @@ class SimulatedDriver:
         path = f"{command.checkpoint}/{shard.operator}-{shard.index}"
         size = 64 + SNAPSHOT_BYTES_PER_ROW * self.world.scenario.epoch_rows
         try:
-            self.root.write_snapshot(now, command.checkpoint, path, state, size)
+            self.root.write_snapshot(now, path, state, size)
         except StorageFailed as error:
             if host.alive:
                 self.word(host, on.CheckpointFailed(command.checkpoint, str(error), host.id))
@@ -332,6 +381,8 @@ class SimulatedDriver:
         answer = host.ask(request)
         if isinstance(answer, Refusal):
             raise failure_of(answer, request.shard)
+        if self.world.sized and not request.recall:
+            self._sized(host, request)
         return answer
 
     def ask_late(self, routing: RoutingTable, request: Request) -> None:

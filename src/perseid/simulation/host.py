@@ -6,11 +6,13 @@ shard logs and the controller must not believe.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 from perseid.checkpoint.life import SavedShard
+from perseid.checkpoint.size_watch import SizeWatch
 from perseid.engine import events as on
 from perseid.engine.shard import Refusal, ShardLog
 from perseid.scaling.routing import Route
@@ -30,6 +32,7 @@ class Request(NamedTuple):
     came: int  # how many of the rows came; a task cut short brings fewer
     release: Epoch
     recall: bool = False  # give the answer that was kept, apply nothing
+    wanted: bool = True  # does anybody look at the answer?
 
 
 @dataclass(slots=True)
@@ -38,6 +41,14 @@ class Held:
 
     log: ShardLog[int]
     state: int
+    watch: SizeWatch
+    kept: dict[Epoch, Request] = field(default_factory=dict)  # its input, on the machine's disk (``spark.input_log``)
+
+    def apply(self, request: Request) -> int:
+        self.log.release(request.release)
+        self.state = applied(self.state, request.epoch, request.rows, request.shard.index, request.came)
+        self.log.applied_epoch(request.epoch, self.state, request.came)
+        return self.state
 
 
 @dataclass
@@ -54,7 +65,6 @@ class Host:
     dropped: bool = False  # the controller has given it up; it may not know yet
     inbound_ms: int = 0  # messages keep their order
     outbound_ms: int = 0
-    beaten_ms: int = -1_000_000
 
     @cached_property
     def heartbeat(self) -> on.HeartbeatArrived:
@@ -66,17 +76,17 @@ class Host:
         if held is None:
             return Refusal("stale", f"shard {request.shard} is not on this host")
         log = held.log
-        decision = log.ask(request.epoch, request.version, None if request.recall else request.came)
+        came = None if request.recall else request.came
+        decision = log.ask(request.epoch, request.version, came, wanted=request.wanted)
         if isinstance(decision, Refusal):
             return decision
         if decision == "answer":
-            return log.answers[request.epoch]
+            return log.answers.get(request.epoch, 0)
         if request.recall:
             return Refusal("gap", f"shard {request.shard} has not applied epoch {request.epoch}: nothing to recall")
-        log.release(request.release)
-        held.state = applied(held.state, request.epoch, request.rows, request.shard.index, request.came)
-        log.applied_epoch(request.epoch, held.state, request.came)
-        return held.state
+        answer = held.apply(request)
+        held.kept[request.epoch] = request
+        return answer
 
     def restore(
         self,
@@ -95,8 +105,17 @@ class Host:
             state = root.read_snapshot(now_ms, saved)
         if route.shard.operator in self.retaining:
             retain = Epoch(epoch + 1)
-        self.shards[route.shard] = Held(self.shard_log(route.shard, version, epoch, retain_from=retain), state)
+        log = self.shard_log(route.shard, version, epoch, retain_from=retain)
+        self.shards[route.shard] = Held(log, state, SizeWatch(route.shard))
         return state
+
+    def catch_up(self, shard: ShardId, upto: Epoch, found: Callable[[Epoch], Request | None]) -> Epoch:
+        """Apply input that was kept on this machine; where the shard stands then."""
+        held = self.shards[shard]
+        while held.log.applied < upto and (request := found(Epoch(held.log.applied + 1))) is not None:
+            held.apply(request)
+            held.kept[request.epoch] = request
+        return held.log.applied
 
     def standing_at(self, shards: tuple[Route, ...], epoch: Epoch) -> bool:
         """Can a snapshot of these shards at this epoch be taken?"""

@@ -255,8 +255,9 @@ class ReplayJob(Job):
                 shard = ShardId(operator, i)
                 if shard not in self.lost and not wanted:
                     continue
+                recall = shard not in self.lost
                 request = Request(
-                    shard, epoch, self.routing.version, rows, share(rows, i, count), release, shard not in self.lost
+                    shard, epoch, self.routing.version, rows, share(rows, i, count), release, recall, wanted
                 )
                 states.append(self.driver.ask(self.routing, request))
             if wanted:

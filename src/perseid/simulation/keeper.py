@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from perseid.checkpoint.life import CompletedCheckpoint, PendingCheckpoint
@@ -11,7 +12,7 @@ from perseid.errors import Fenced, StorageFailed
 from perseid.simulation.jobs import JobFailed, Stuck
 from perseid.simulation.root import Manifest, Snapshot
 from perseid.simulation.streams import StreamGone
-from perseid.vocabulary import CheckpointId, Epoch, StreamName
+from perseid.vocabulary import CheckpointId, Epoch, StreamName, UnitName
 
 if TYPE_CHECKING:
     from perseid.simulation.driver import SimulatedDriver
@@ -79,10 +80,10 @@ class Keeper:
                 root.reach(now)
                 path = f"{checkpoint}/{stream}/{epoch}"
                 root.saved[path] = driver.streams.read(stream, epoch)
-                root.begun = max(root.begun, checkpoint)
                 driver.tell(on.InflightSaved(checkpoint, stream, epoch, path), 0)
-            case do.CommitCheckpoint(pending):
-                self._commit(pending)
+            case do.CommitCheckpoint(pending, _, covered):
+                self._commit(pending, covered)
+                driver.covered({**pending.cuts, **covered})
             case do.AbortCheckpoint(checkpoint):
                 root.reach(now)
                 root.delete(driver.generation, checkpoint)
@@ -90,12 +91,12 @@ class Keeper:
                 root.reach(now)
                 self._trim(delete, oldest)
 
-    def _commit(self, pending: PendingCheckpoint) -> None:
+    def _commit(self, pending: PendingCheckpoint, alone: Mapping[UnitName, Epoch]) -> None:
         driver, root = self._driver, self._driver.root
         shards = {shard: s for shard, s in pending.saved.items() if isinstance(s, Snapshot)}
         manifest = Manifest(pending.id, dict(pending.cuts), shards, dict(pending.inflight))
         root.commit(driver.generation, driver.clock.now_ms, manifest)
-        self._world.witness.checkpoint_committed(manifest)
+        self._world.witness.checkpoint_committed(manifest, alone)
         self._world.checkpoint_committed(driver.clock.now_ms - pending.started_ms, manifest)
         driver.tell(on.CheckpointCommitted(pending.id), 0)
 

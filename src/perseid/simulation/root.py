@@ -16,6 +16,7 @@ from perseid.checkpoint.life import CompletedCheckpoint
 from perseid.engine.controller import Past
 from perseid.errors import CorruptData, Fenced, StorageFailed
 from perseid.simulation.values import Rows
+from perseid.storage import layout
 from perseid.storage.records import Admitted, Index, Record, Trimmed
 from perseid.vocabulary import (
     CheckpointId,
@@ -27,8 +28,6 @@ from perseid.vocabulary import (
     StreamName,
     UnitName,
 )
-
-FIRST_ID_GAP = 100  # as storage.manifest: ids of checkpoints that a dead driver may have begun are not used again
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +59,17 @@ class Manifest:
     shards: Mapping[ShardId, Snapshot]
     inflight: Mapping[tuple[StreamName, Epoch], str]
 
+    @property
+    def needs(self) -> frozenset[CheckpointId]:
+        """The checkpoints whose files it names: under ``baseline`` most were written for earlier ones."""
+        paths = [*(s.path for s in self.shards.values()), *self.inflight.values()]
+        return frozenset({self.id, *(checkpoint_of(path) for path in paths)})
+
+
+def checkpoint_of(path: str) -> CheckpointId:
+    """Whose file it is."""
+    return CheckpointId(int(path.partition("/")[0]))
+
 
 @dataclass(slots=True)
 class Root:
@@ -68,7 +78,6 @@ class Root:
     generation: Generation = Generation(0)
     ledger: Index = field(default_factory=lambda: Index(Trimmed()))
     manifests: dict[CheckpointId, Manifest] = field(default_factory=dict)
-    begun: CheckpointId = CheckpointId(0)  # the newest checkpoint that has a folder
     files: dict[str, File] = field(default_factory=dict)
     saved: dict[str, Rows] = field(default_factory=dict)  # in-flight epochs of checkpoints, by path
     preserved: dict[tuple[StreamName, Epoch], tuple[str, Rows]] = field(default_factory=dict)
@@ -104,13 +113,18 @@ class Root:
         usable = [m for m in self.manifests.values() if min(m.cuts.values()) >= self.ledger.base.epoch]
         return Past(
             checkpoints=[
-                CompletedCheckpoint(m.id, dict(m.cuts), dict(m.shards), dict(m.inflight))
+                CompletedCheckpoint(m.id, dict(m.cuts), dict(m.shards), dict(m.inflight), needs=m.needs)
                 for m in sorted(usable, key=lambda m: -m.id)
             ],
             admitted=self.ledger.last_admitted,
             oldest_epoch=Epoch(self.ledger.base.epoch + 1),
-            next_checkpoint=CheckpointId(self.begun + FIRST_ID_GAP if self.begun else 1),
+            next_checkpoint=layout.first_checkpoint(self._newest_folder(), self.generation),
         )
+
+    def _newest_folder(self) -> CheckpointId:
+        """The newest checkpoint of which there is anything."""
+        begun = {int(path.partition("/")[0]) for path in (*self.files, *self.saved)}
+        return CheckpointId(max((*begun, *self.manifests), default=0))
 
     def append(self, generation: Generation, now_ms: int, records: list[Record]) -> None:
         self.check(generation)
@@ -148,9 +162,8 @@ class Root:
 
     # -- what hosts do: they know no generation, and must do no harm ----------------------------------------------
 
-    def write_snapshot(self, now_ms: int, checkpoint: CheckpointId, path: str, state: int, size: int) -> None:
+    def write_snapshot(self, now_ms: int, path: str, state: int, size: int) -> None:
         """All of a file, under its last name; or nothing; or, where writes tear, half of it."""
-        self.begun = max(self.begun, checkpoint)
         if now_ms < self.failing_ms:
             if self.torn:
                 self.files[path] = File(state, good=False)

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from perseid.checkpoint.schemes import Scheme, parallel, source
+from perseid.checkpoint.schemes import Scheme, adaptive, baseline, oracle, parallel, source
 from perseid.engine.controller import EngineSettings
 from perseid.errors import SettingsError
 from perseid.graph.topology import Topology
@@ -17,7 +17,14 @@ from perseid.simulation import graphs
 from perseid.simulation.faults import CutOff, Driver, Fault, FaultPlan, Kill, Pause, Planned, Slow, Storage, Trouble
 from perseid.simulation.site import Site, Target
 
-SCHEMES: dict[str, Callable[[float], Scheme]] = {"source": source, "parallel": parallel}
+_RECORDED = [(n / 10, (n * 137) % 11) for n in range(100)]
+SCHEMES: dict[str, Callable[[float], Scheme]] = {
+    "source": source,
+    "parallel": parallel,
+    "adaptive": lambda period: adaptive(period, profile_periods=2),
+    "baseline": baseline,
+    "oracle": lambda period: oracle(_RECORDED, period),
+}
 """Schemes by name, each made from a period in seconds. A new scheme joins the simulation by joining this."""
 
 Range = tuple[int, int]
@@ -51,6 +58,7 @@ class Scenario:
     epoch_rows: int = 1000  # at most, per source
     chunks: int = 3  # a stage's shards are asked in so many steps
     mishaps: float = 0.05  # how often a task is tried again, outlives its job, or is cut short
+    kept: float = 0.5  # how often the input that a dead host kept is found and whole, epoch by epoch
     patience_ms: int = 240_000  # after the last fault everything must be done within this
     limit_ms: int = 3_600_000
     times: Times = Times()
@@ -90,7 +98,7 @@ def drawn(seed: int, options: Options | None = None) -> Scenario:
     hosts = draw.choice([2, 3, 5, 8, 20])
     hosts = options.hosts or hosts
     spares = given.get("spares", draw.choice([0, 1, 1, 2]))
-    shards = given.get("shards", draw.randint(2, 12))
+    shards = given.get("shards", draw.choice([2, 4, 8, 12, 24]))
     period_ms = given.get("period_ms", draw.choice([100, 300, 600, 1500, 5000]))
     scheme = scheme_named(options.scheme or draw.choice(list(SCHEMES)), period_ms / 1000)
     settings = EngineSettings(
@@ -103,9 +111,10 @@ def drawn(seed: int, options: Options | None = None) -> Scenario:
     )
     machines = (hosts + spares + 1) // 2 + draw.randint(1, 3)
     site = Site(machines, rack_machines=draw.choice([2, 4]), power_racks=2)
-    topology = graphs.drawn(draw, shards)
+    topology = scheme.preserved(graphs.drawn(draw, shards))
     plan = options.faults or drawn_faults(draw, site, options.epochs * 60, keep=settings.keep)
-    scenario = Scenario(seed, topology, settings, site, options.epochs, plan)
+    kept = draw.choice([0.0, 0.5, 0.95, 1.0])
+    scenario = Scenario(seed, topology, settings, site, options.epochs, plan, kept=kept)
     plan.check(site, epochs=options.epochs, limit_ms=scenario.limit_ms)
     return scenario
 

@@ -64,16 +64,17 @@ class World:
         self.machines = [Machine(i) for i in range(scenario.site.machines)]
         self.processes: list[list[Host]] = [[] for _ in self.machines]
         self.waiting: list[SimulatedDriver] = []  # for a machine to start a host on
-        self.witness = Witness(self.topology, self.root, scenario.settings.keep)
+        individual = scenario.settings.scheme.individual
+        self.witness = Witness(self.topology, self.root, scenario.settings.keep, individual=individual)
         self.log: deque[tuple[int, int, object]] = deque(maxlen=STORY_ENTRIES)
         self.tally = Tally()
         self._times: dict[str, tuple[int, int]] = {f.name: getattr(scenario.times, f.name) for f in fields(Times)}
+        self.sized = scenario.settings.scheme.name == "adaptive"  # then shards tell of their sizes
         self.instant = scenario.times.message == (0, 0)
         self.slow_until_ms = 0
         self.calm_ms = 0  # from then on nothing goes wrong any more
         self.pulse = scenario.settings.heartbeat_ms
         self._furthest: dict[UnitName, Epoch] = {}
-        self.beat_ms = 0  # a host need not be heard more often
         self.starting = 0  # drivers on their way
         self.by_epoch: list[Planned] = []
         for planned in scenario.plan.faults:

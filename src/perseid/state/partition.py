@@ -18,7 +18,7 @@ import heapq
 import struct
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -31,6 +31,7 @@ SlotRange = tuple[int, int]
 """Half open, as in the routing table."""
 
 _OUTSIDE = -1
+_PLAIN: dict[type, str] = {str: "string", int: "int64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +139,24 @@ class _Cut:
         return found
 
     def _quickly(self, keys: Sequence[Hashable]) -> list[int] | None:
-        """All keys at once, if they are plain: texts, or integers of a long column."""
+        """All keys at once, if they are plain: texts and integers of string and long columns."""
         classes = set(map(type, keys))
-        plain = {str: "string", int: "int64"}.get(classes.pop()) if len(classes) == 1 else None
-        if plain is None or self._types not in (None, (plain,)):
+        if classes == {tuple}:
+            tuples = cast("Sequence[tuple[object, ...]]", keys)
+            if len(set(map(len, tuples))) != 1:
+                return None
+            kinds = [
+                _PLAIN.get(found.pop()) if len(found) == 1 else None
+                for found in (set(map(type, c)) for c in zip(*tuples, strict=True))
+            ]
+        else:
+            kinds = [_PLAIN.get(classes.pop()) if len(classes) == 1 else None]
+        if None in kinds or self._types not in (None, tuple(kinds)):
             return None
         try:
             table = self._table
             return [table[slot] for slot in slots_of(keys, self._types)]
-        except OverflowError:
+        except (OverflowError, struct.error):
             return None
 
     def _find(self, key: Hashable, what: str) -> int:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import datetime
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import Final, cast
 
 import numpy as np
@@ -71,7 +72,30 @@ def slots_of(keys: Sequence[object], types: Sequence[str] | None = None) -> list
         return [digest(data, _SEED) % SLOTS for data in map(encoded, cast("Sequence[str]", keys))]
     if classes == {int} and (types is None or tuple(types) == ("int64",)):
         return _slots_of_longs(np.array(keys, np.int64))
+    if (
+        classes == {tuple}
+        and (found := _slots_of_columns(cast("Sequence[tuple[object, ...]]", keys), types)) is not None
+    ):
+        return found
     return [slot_of(*(key if isinstance(key, tuple) else (key,)), types=types) for key in keys]
+
+
+def _slots_of_columns(keys: Sequence[tuple[object, ...]], types: Sequence[str] | None) -> list[int] | None:
+    """Column after column, if each holds texts or longs only; else None."""
+    width = len(keys[0])
+    if set(map(len, keys)) != {width} or (types is not None and len(types) != width):
+        return None
+    hashed: Iterable[int] = repeat(_SEED)
+    for column, kind in zip(zip(*keys, strict=True), types or [""] * width, strict=True):
+        classes = set(map(type, column))
+        if classes == {str}:
+            data: Iterable[bytes] = map(str.encode, cast("Iterable[str]", column))
+        elif classes == {int} and kind in ("", "int64"):
+            data = map(_LONG.pack, column)
+        else:
+            return None
+        hashed = list(map(xxhash.xxh64_intdigest, data, hashed))
+    return [h % SLOTS for h in hashed]
 
 
 def _slots_of_longs(values: NDArray[np.int64]) -> list[int]:

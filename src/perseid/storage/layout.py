@@ -30,6 +30,19 @@ PRESERVED = "preserved"
 CHECKPOINTS = "checkpoints"
 DEAD_LETTERS = "dead-letters"
 
+FIRST_ID_GAP = 10
+
+
+def first_checkpoint(newest: CheckpointId, generation: Generation) -> CheckpointId:
+    """The first checkpoint of a start, well above all that are there and all that earlier starts may have begun.
+
+    A paused driver that wakes up may still have its hosts write files of the checkpoint it had begun, and of the next; it
+    commits none. They must not be ours, also where it had not begun any before we looked.
+    """
+    if not newest and generation <= 1:
+        return CheckpointId(1)
+    return CheckpointId(max(newest + FIRST_ID_GAP, FIRST_ID_GAP * (generation - 1)))
+
 
 def lease(generation: Generation) -> str:
     return f"{LEASES}/{generation:08d}.json"

@@ -17,11 +17,7 @@ from perseid.storage.lease import Lease
 from perseid.storage.sealed import seal, unseal
 from perseid.storage.snapshots import SnapshotFile
 from perseid.storage.store import Store, is_medium_error
-from perseid.vocabulary import CheckpointId, Epoch, OperatorName, StreamName, UnitName
-
-FIRST_ID_GAP = 10
-"""How far the first id of a start lies above all that are there: a paused driver that wakes up may still write files
-of the checkpoint it had begun, and of the next; it commits none."""
+from perseid.vocabulary import CheckpointId, Epoch, Generation, OperatorName, StreamName, UnitName
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +98,8 @@ class Checkpoints:
         if self._last_id is not None:
             self._last_id = CheckpointId(max(newest, self._last_id) + 1)
         else:
-            self._last_id = CheckpointId(newest + FIRST_ID_GAP if newest else 1)
+            generation = self._lease.generation if self._lease is not None else Generation(1)
+            self._last_id = layout.first_checkpoint(CheckpointId(newest), generation)
         return self._last_id
 
     def commit(self, manifest: Manifest) -> None:

@@ -75,7 +75,7 @@ class Attack:
         """Look at the application once, and do what is due; what struck now."""
         picture, now_s = self._subject.progress(), time.monotonic()
         self.watch.saw(picture, now_s)
-        if picture is None or self.watch.running_since_s is None:
+        if picture is None:
             return ()
         if not self._checked and picture.phase == "running":
             self._checked = True

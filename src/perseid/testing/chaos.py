@@ -20,8 +20,8 @@ from perseid.testing.driver import Driver
 from perseid.testing.plan import Plan
 from perseid.testing.verdict import Verdict, epochs_in, judge
 
-STUCK_S = 150.0
-"""So long without a committed epoch, with nothing left to heal, is taken for forever."""
+STUCK_S = 240.0
+"""So long without a committed epoch is taken for forever: more than any fault lasts, and than a start of Spark on a busy machine."""
 END_S = 300.0
 ADMISSIONS_S = 0.5
 LOOK_S = 0.02
@@ -99,7 +99,8 @@ class Chaos:
         return Driver.of(self._file, root=root, out=str(self._folder / out), log=self._folder / "driver.log", **options)
 
     def _strike(self, driver: Driver, attack: Attack, admissions: Admissions, seconds: float) -> bool:
-        looked_s, last_s, asked = 0.0, time.monotonic(), False
+        looked_s, last_s = 0.0, time.monotonic()
+        asked = stopping = False
         epoch = 0
         while not driver.ended():
             now_s = time.monotonic()
@@ -121,6 +122,10 @@ class Chaos:
                 asked = True
                 attack.heal()
                 self._say(f"no more faults after {seconds:.0f} s at epoch {epoch}; it ends what it has begun")
+            if (
+                asked and not stopping and driver.progress() is not None
+            ):  # one that is just starting would only die of it
+                stopping = True
                 driver.stop()
             time.sleep(LOOK_S)
         return not asked

@@ -38,7 +38,7 @@ class Moment:
     """When something strikes. One of the four is given; the fault is what is called on it."""
 
     epoch: int | None = None  # that epoch is committed
-    seconds: float | None = None  # since the application runs
+    seconds: float | None = None  # since the first epoch is committed
     checkpoint: int | None = None  # so many checkpoints are committed since the start
     recovery: int | None = None  # the n-th recovery begins
 
@@ -66,7 +66,7 @@ class Moment:
         return f"at checkpoint {self.checkpoint}" if self.checkpoint is not None else f"in recovery {self.recovery}"
 
     def has_come(self, picture: Progress, running_s: float, recoveries: int, checkpoints: int) -> bool:
-        """Whether the moment is there: ``running_s`` since it runs, ``recoveries`` begun, ``checkpoints`` committed."""
+        """Whether the moment is there: ``running_s`` since its first epoch, ``recoveries`` begun, ``checkpoints`` committed."""
         if self.epoch is not None:
             return picture.epoch >= self.epoch
         if self.seconds is not None:

@@ -19,7 +19,7 @@ class Watch:
     checkpoints: int = 0  # committed, over all starts
     starts: int = 1
     longest_outage_s: float = 0.0  # between two commits
-    running_since_s: float | None = None
+    running_since_s: float | None = None  # since its first epoch is committed
     _phase: str = "starting"
     _committed_s: float | None = None
     _checkpoints_now: int = 0
@@ -28,7 +28,7 @@ class Watch:
         """A picture, or that there is none yet."""
         if picture is None:
             return
-        if picture.phase == "running" and self.running_since_s is None:
+        if picture.epoch and self.running_since_s is None:
             self.running_since_s = now_s
         if picture.phase == "recovering" and self._phase != "recovering":
             self.recoveries += 1
@@ -47,7 +47,7 @@ class Watch:
         self._phase, self._checkpoints_now = "starting", 0
 
     def running_s(self, now_s: float) -> float:
-        """How long ago it was first seen running."""
+        """How long ago its first epoch was committed."""
         return 0.0 if self.running_since_s is None else now_s - self.running_since_s
 
     @property

@@ -112,6 +112,17 @@ def test_ids_are_never_given_twice_not_even_to_a_driver_that_wakes_up(store: Sto
     assert len({*given, new.next_id(), zombie.next_id(), new.next_id(), zombie.next_id()}) == 6
 
 
+def test_ids_differ_from_those_of_a_driver_that_had_begun_no_checkpoint_before_it_slept(
+    store: Store, start: Starter, take_over: Starter
+) -> None:
+    zombie = Checkpoints(store, lease=start(store))
+    given = [zombie.next_id(), zombie.next_id()]
+    new = Checkpoints(store, lease=take_over(store))
+    newer = Checkpoints(store, lease=take_over(store))
+    assert given[0] == 1
+    assert len({*given, new.next_id(), new.next_id(), newer.next_id(), newer.next_id()}) == 6
+
+
 def test_what_was_never_completed_is_discarded_but_its_id_is_not_used_again(any_store: Store) -> None:
     checkpoints = Checkpoints(any_store)
     for id in (1, 2, 3, 4):

@@ -13,7 +13,7 @@ def test_recoveries_are_counted_when_they_begin():
     assert watch.recoveries == 1
     pictures(watch, (4, "running", 1, 0), (5, "recovering", 1, 0))
     assert watch.recoveries == 2
-    assert watch.running_s(11) == 10
+    assert watch.running_s(12) == 10
 
 
 def test_the_longest_outage_lies_between_two_commits():

@@ -1,0 +1,113 @@
+"""Adaptive, oracle and baseline in simulated worlds: when they checkpoint, who waits, and what is restored."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from worlds import TestWorld, calm
+
+from perseid.checkpoint.policy import Reason
+from perseid.checkpoint.schemes import Scheme, adaptive, baseline, parallel, source
+from perseid.engine import commands as do
+from perseid.engine import events as on
+from perseid.graph.topology import Topology
+from perseid.simulation.faults import Driver, FaultPlan, Planned
+from perseid.simulation.graphs import chain
+from perseid.simulation.runs import simulate_seeds
+from perseid.simulation.scenario import Options
+from perseid.vocabulary import OperatorName, ShardId
+
+THREE_UNITS = chain(3, shards=1)
+
+
+def world_of(topology: Topology, scheme: Scheme, *, epochs: int, plan: FaultPlan | None = None) -> TestWorld:
+    return TestWorld(calm(scheme.preserved(topology), scheme=scheme, epochs=epochs, hosts=3, plan=plan))
+
+
+@pytest.mark.parametrize("scheme", ["adaptive", "baseline", "oracle"])
+def test_every_scheme_survives_its_seeds(scheme: str, first_seed: int) -> None:
+    options = Options(epochs=60, scheme=scheme)
+    for outcome in simulate_seeds(range(first_seed, first_seed + 40), options):
+        assert outcome.broken is None, (
+            f"{outcome.broken}: perseid simulate --seeds 1 --first {outcome.seed} --epochs 60 --scheme {scheme}"
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.parametrize("scheme", ["source", "parallel", "adaptive", "baseline", "oracle"])
+def test_every_scheme_survives_a_thousand_seeds(scheme: str, batch: int, first_seed: int) -> None:
+    options = Options(epochs=60, scheme=scheme)
+    first = first_seed + 50_000 + 250 * batch
+    for outcome in simulate_seeds(range(first, first + 250), options):
+        assert outcome.broken is None, (
+            f"{outcome.broken}: perseid simulate --seeds 1 --first {outcome.seed} --epochs 60 --scheme {scheme}"
+        )
+
+
+def test_adaptive_finds_small_moments() -> None:
+    world = world_of(chain(1), adaptive(1.0, profile_periods=2), epochs=1200).to_the_end()
+    reasons = [c.decision.reason for c in world.all_of(do.CheckpointBegan)]
+    assert reasons.count(Reason.MINIMUM) > len(reasons) / 3, reasons
+
+
+def test_a_period_shorter_than_an_epoch_is_noted_once() -> None:
+    world = world_of(chain(1), parallel(0.005), epochs=30).to_the_end()
+    notes = [c for c in world.all_of(do.Noted) if c.kind == "period_too_short"]
+    assert len(notes) == 1
+    assert notes[0].facts["period_ms"] == 5
+
+
+def test_under_baseline_a_unit_checkpoints_alone_and_is_restored_alone() -> None:
+    world = world_of(THREE_UNITS, baseline(0.5, seed=3), epochs=150)
+    world.later(3000, lambda: world.kill(world.controller.routing.host_of(ShardId(OperatorName("o1"), 0))))
+    world.to_the_end()
+    assert all(c.decision.units is not None and len(c.decision.units) == 1 for c in world.all_of(do.CheckpointBegan))
+    plans = [c.plan for c in world.all_of(do.RecoveryBegan)]
+    assert plans[1].mode == "shards" and set(plans[1].base) == {"u1"}
+    assert plans[1].base["u1"] > 0, "from its own snapshot"
+
+
+def test_under_baseline_only_the_unit_that_is_saved_waits() -> None:
+    world = world_of(chain(2, shards=1), baseline(0.5, seed=3), epochs=100).to_the_end()
+    snapshots = world.all_of(do.TakeSnapshots)
+    assert snapshots and all(c.synchronous for c in snapshots)
+    ran_beside = 0
+    saving: str | None = None
+    for _, _, entry in world.log:
+        match entry:
+            case do.TakeSnapshots(_, _, unit):
+                saving = unit
+            case do.RunEpoch(unit) if saving is not None:
+                assert unit != saving
+                ran_beside += 1
+            case on.SnapshotsForked():
+                saving = None
+    assert ran_beside > 0
+
+
+def test_under_baseline_old_checkpoints_go_also_when_drivers_die() -> None:
+    plan = FaultPlan(tuple(Planned(Driver(300), 2_500 * n) for n in range(1, 6)))
+    world = world_of(THREE_UNITS, baseline(0.2, seed=3), epochs=500, plan=plan).to_the_end()
+    assert world.tally.drivers == 6 and world.tally.checkpoints > 60
+    assert len(world.root.manifests) < 30
+
+
+@pytest.mark.parametrize("other", [parallel(0.4), source(0.4), adaptive(0.4)])
+def test_a_root_may_change_between_baseline_and_a_coordinated_scheme(other: Scheme) -> None:
+    alone = baseline(0.4, seed=5)
+    plan = FaultPlan(tuple(Planned(Driver(300), 2_000 * n) for n in range(1, 5)))
+    world = world_of(THREE_UNITS, alone, epochs=300, plan=plan)
+
+    def change() -> None:
+        now = other if world.tally.drivers % 2 else alone
+        world.scenario = dataclasses.replace(
+            world.scenario, settings=dataclasses.replace(world.scenario.settings, scheme=now)
+        )
+
+    for n in range(1, 5):
+        world.later(2_000 * n + 1, change)
+    world.to_the_end()
+    assert world.tally.drivers == 5
+    assert len({c.scheme for c in world.all_of(do.CommitCheckpoint)}) == 2
