@@ -41,7 +41,7 @@ class Clicks(KeyedOperator):
 def clicking(out) -> App:
     app = App("clicking")
     clicks = app.source("clicks", perseid.sources.generator({"visitor": "cast(id % 50 as string)"}, rows=6_000))
-    clicks.stateful("clicks", Clicks(), key="visitor", shards=2, output=OUTPUT).sink("out", out)
+    clicks.stateful("count", Clicks(), key="visitor", shards=2, output=OUTPUT).sink("out", out)
     return app
 
 

@@ -24,7 +24,7 @@ def test_timers_and_rates_follow_the_clock_of_the_test(spark: SparkSession, tmp_
     app = App("visits")
     source = perseid.sources.generator({"key": "id % 3"}, rate=10)
     columns = "key long, what string, added long, total long, at_ms long"
-    app.source("visits", source).stateful("visits", apps.Visits(), key="key", output=columns).sink("out", out)
+    app.source("numbers", source).stateful("visits", apps.Visits(), key="key", output=columns).sink("out", out)
     running = app.start(spark, root=str(tmp_path / "root"), hosts=1, spares=0, clock=clock)
     try:
         apps.wait_until(lambda: running.progress().phase == "running", "a running application")
