@@ -50,12 +50,12 @@ def grid(title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> T
     return table
 
 
-def confusion(title: str, truth: pa.ChunkedArray, found: pa.ChunkedArray, names: Sequence[str]) -> tuple[Table, float]:
+def confusion(title: str, truth: Sequence[str], found: Sequence[str], names: Sequence[str]) -> tuple[Table, float]:
     """How often what was taken for what, and the share that was right."""
     index = {name: n for n, name in enumerate(names)}
     pairs = np.zeros((len(names), len(names)), np.int64)
-    true_codes = np.array([index[name] for name in truth.to_pylist()], np.int64)
-    found_codes = np.array([index[name] for name in found.to_pylist()], np.int64)
+    true_codes = np.array([index[name] for name in truth], np.int64)
+    found_codes = np.array([index[name] for name in found], np.int64)
     np.add.at(pairs, (true_codes, found_codes), 1)
     shown = [n for n in range(len(names)) if pairs[n].any() or pairs[:, n].any()]
     lines = [[names[n], *(str(pairs[n, m] or "·") for m in shown)] for n in shown]

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from perseid.cli.app import app as application
 from perseid.cli.bench import bench
 from perseid.cli.demo import demo
 from perseid.cli.inspect import inspect
@@ -44,6 +45,7 @@ app.command()(run)
 app.command()(inspect)
 app.command()(replay)
 app.command()(bench)
+app.command(name="app")(application)
 
 if __name__ == "__main__":
     app()

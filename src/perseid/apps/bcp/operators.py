@@ -115,10 +115,14 @@ class Crowding(Operator):
             if bus is None:
                 line.count(place, at_ms, counted)
                 continue
-            for was in line.arrive(place, at_ms, bus, onboard, counted):
-                told.append((number, place, bus, at_ms, was.ahead, was.predicted, was.unchanged, onboard))
-            for there, will in line.foretell(place, at_ms, bus, onboard):
-                told.append((number, there, bus, at_ms, will.ahead, will.predicted, will.unchanged, None))
+            told += [
+                (number, place, bus, at_ms, was.ahead, was.predicted, was.unchanged, onboard)
+                for was in line.arrive(place, at_ms, bus, onboard, counted)
+            ]
+            told += [
+                (number, there, bus, at_ms, will.ahead, will.predicted, will.unchanged, None)
+                for there, will in line.foretell(place, at_ms, bus, onboard)
+            ]
         if not told:
             return None
         arrays = [pa.array(values) for values in zip(*told, strict=True)]

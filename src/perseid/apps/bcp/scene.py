@@ -28,7 +28,8 @@ def _body(shape: tuple[int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]
     high, wide = shape
     rows, columns = np.mgrid[0:high, 0:wide]
     inside = ((rows - (high - 1) / 2) / (high / 2)) ** 2 + ((columns - (wide - 1) / 2) / (wide / 2)) ** 2 <= 1.0
-    return np.nonzero(inside)
+    found = np.nonzero(inside)
+    return found[0].astype(np.int64), found[1].astype(np.int64)
 
 
 _BODY = _body(BODY)
@@ -53,7 +54,7 @@ class Scene:
             self._walk(pictures, stop, tick, walker)
         noise = (grain(self.seed + 2, mixed(self.seed, stop, tick).view(np.int64), high * wide) & 15).astype(np.float32)
         pictures += light[:, None].astype(np.float32) + noise - 8.0
-        return np.clip(pictures, 0, 255).astype(np.uint8).reshape(-1, high, wide)
+        return np.asarray(np.clip(pictures, 0, 255).astype(np.uint8).reshape(-1, high, wide))
 
     def _stand(self, pictures: Any, row: Any, stop: Any, wait: Any, person: Any) -> None:
         slot = (person * _STEP + (mixed(self.seed, stop, wait, 12) % np.uint64(PEOPLE)).astype(np.int64)) % PEOPLE

@@ -55,7 +55,7 @@ def shape_filter(colours: NDArray[np.uint8]) -> NDArray[Any]:
     spots["colour"][piece] = colours[at]
     spots["row"], spots["column"] = ((low + high) / 2.0 for low, high in ends)
     disc = (np.abs(high - wide) <= 2) & (filled >= ROUND[0]) & (filled <= ROUND[1])
-    return spots[disc & (size >= PIXELS[0]) & (size <= PIXELS[1])]
+    return np.asarray(spots[disc & (size >= PIXELS[0]) & (size <= PIXELS[1])])
 
 
 def motion_filter(history: NDArray[np.uint8], spots: NDArray[Any]) -> NDArray[np.int64]:

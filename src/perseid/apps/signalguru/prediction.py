@@ -64,15 +64,15 @@ class Signal:
             examples = np.array([_features(lengths, same[n - LAGS : n], same[n]) for n in known])
             now = _features(lengths, same[-LAGS:], len(lengths))
             predicted_s, model = _fitted(examples, lengths[same[known]], now), "svm"
-        ends = (self.since_ms + round(length_s * 1000) for length_s in (predicted_s, usual_s))
-        self.open = Forecast(self.since_ms, self.colour, *ends, model)
+        predicted_ms, usual_ms = (self.since_ms + round(length_s * 1000) for length_s in (predicted_s, usual_s))
+        self.open = Forecast(self.since_ms, self.colour, predicted_ms, usual_ms, model)
         return self.open
 
 
 def _features(lengths: np.ndarray, earlier: np.ndarray, place: int) -> np.ndarray:
     """Of the phase at ``place``: how long the earlier ones of its colour were, and those just before it."""
     just = lengths[place - BEFORE : place]
-    return np.r_[lengths[earlier], just, just.sum()]
+    return np.concatenate([lengths[earlier], just, [just.sum()]])
 
 
 def _fitted(examples: np.ndarray, lengths_s: np.ndarray, now: np.ndarray) -> float:

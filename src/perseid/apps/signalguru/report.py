@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid.apps.results import Report, confusion, grid, mean, rows_of
@@ -22,10 +21,8 @@ def report(output: str | Path) -> Report:
     tables = []
     known = None if colours is None else colours.filter(pc.is_valid(colours["truth"]))
     if known is not None and known.num_rows:
-        named = [
-            pa.chunked_array([[COLOURS[code] for code in known[name].to_pylist()]]) for name in ("truth", "colour")
-        ]
-        table, numbers["colour_accuracy"] = confusion("Truth against the vote of the phones", *named, COLOURS)
+        truth, voted = ([COLOURS[code] for code in known[name].to_pylist()] for name in ("truth", "colour"))
+        table, numbers["colour_accuracy"] = confusion("Truth against the vote of the phones", truth, voted, COLOURS)
         tables.append(table)
         sentences.append(
             f"[bold]{numbers['colour_accuracy']:.1%}[/bold] of {known.num_rows:,} voted colours are right."

@@ -55,7 +55,7 @@ class View:
         shown = uniform(self.seed, phone, tick, 30) >= HIDDEN
         lamps = np.array([LAMP[code] for code in (1, 2, 3)])[np.maximum(colour, 1) - 1]
         _paint(pictures, row, 14 + 36 * chance[1], _LAMP, lamps, shown)
-        return pictures
+        return np.asarray(pictures, np.uint8)
 
     def _bar(self, pictures: Any, chance: Any) -> None:
         """A lit shop sign that stays where it is, but is no disc."""

@@ -54,7 +54,7 @@ def _commonest(truth: NDArray[Any], starts: NDArray[Any]) -> NDArray[Any]:
     """The commonest label of each phone; the lowest code among equals."""
     codes = np.arange(-1, max(int(truth.max()), 0) + 1)
     counts = np.stack([np.add.reduceat(truth == code, starts, dtype=np.int64) for code in codes], axis=1)
-    return codes[counts.argmax(axis=1)]
+    return np.asarray(codes[counts.argmax(axis=1)])
 
 
 def modes_of(travels: NDArray[Any], modes: tuple[str, ...], seed: int) -> NDArray[np.int64]:
@@ -76,7 +76,7 @@ def modes_of(travels: NDArray[Any], modes: tuple[str, ...], seed: int) -> NDArra
     distinct = len(np.unique(features, axis=0))
     with threadpool_limits(limits=1):  # one thread: the same sums in the same order, whatever the machine
         clusters = KMeans(min(len(modes), distinct), n_init=8, random_state=seed).fit(features).labels_
-    return named(travels, clusters, modes)[clusters]
+    return np.asarray(named(travels, clusters, modes)[clusters])
 
 
 def named(travels: NDArray[Any], clusters: NDArray[Any], modes: tuple[str, ...]) -> NDArray[np.int64]:

@@ -28,7 +28,9 @@ def report(output: str | Path) -> Report:
     sentences = [f"{modes.num_rows:,} modes inferred in {len(windows)} windows."]
     labelled = modes.filter(pc.is_valid(modes["truth"]))
     if labelled.num_rows:
-        table, right = confusion("Truth against k-means", labelled["truth"], labelled["mode"], MODES)
+        table, right = confusion(
+            "Truth against k-means", labelled["truth"].to_pylist(), labelled["mode"].to_pylist(), MODES
+        )
         tables.append(table)
         numbers["accuracy"] = right
         sentences.append(
