@@ -28,6 +28,8 @@ from perseid.operators.event_time import event_time
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+TAIL = 0.4
+"""How much of a further window is generated: a window is closed by what comes after it."""
 FILES_SCHEMA = "phone long, at_ms long, x double, y double, truth string"
 """A user's own positions: milliseconds since 1970, metres, and the true mode where it is known."""
 
@@ -59,7 +61,7 @@ def build(
     city = City.of(scale, minutes, seed)
     app = App("tmi")
     if input is None:
-        rows = None if windows is None else city.rows(windows) + 4 * epoch_rows(scale=scale, minutes=minutes)
+        rows = None if windows is None else city.rows(windows + TAIL)
         ids = app.source("ids", sources.generator({"id": "id"}, rate=rate, rows=rows, seed=seed), unit="phones")
         positions = ids.transform("positions", Mapped(city.batch, SCHEMA))
     else:
