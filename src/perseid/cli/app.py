@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.status import Status
 
 from perseid.cli import figures
 from perseid.cli.report import reporting
+from perseid.cli.run import stop_on_signals
 from perseid.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -138,15 +139,17 @@ def _run(
                 spares=0,
                 checkpoint=schemes.parallel(every(seconds=checkpoint_s)),
                 available_now=own,
-                **({} if own else {"max_rows_per_epoch": rows}),
+                max_rows_per_epoch=1 if own else rows,  # of files: one an epoch
             )
-        with _stopping(running), console.status("") as status:
-            return _watch(running, seconds, lambda text: status.update(text))
+        stop = stop_on_signals()  # after the session is there, whose own handler would cancel the jobs of the hosts
+        with console.status("") as status:
+            return _watch(running, seconds, stop, status)
     finally:
         spark.stop()
 
 
-def _watch(running: Running, seconds: float | None, show: Any) -> list[int]:
+def _watch(running: Running, seconds: float | None, stop: threading.Event, status: Status) -> list[int]:
+    """Ctrl-C ends it early; what was found by then is told all the same."""
     curve: list[int] = []
     seen = 0
     end_s = None if seconds is None else time.monotonic() + seconds
@@ -155,21 +158,11 @@ def _watch(running: Running, seconds: float | None, show: Any) -> list[int]:
         if now.epoch > seen:
             seen = now.epoch
             curve.append(now.state_bytes)
-        show(f"epoch {now.epoch}  {figures.count(now.rows_in)} rows  state {figures.size(now.state_bytes)}")
-        if end_s is not None and time.monotonic() > end_s:
+        status.update(f"epoch {now.epoch}  {figures.count(now.rows_in)} rows  state {figures.size(now.state_bytes)}")
+        if stop.is_set() or (end_s is not None and time.monotonic() > end_s):
             running.stop()
             break
     return curve
-
-
-@contextlib.contextmanager
-def _stopping(running: Running) -> Iterator[None]:
-    """Ctrl-C ends it early; what was found by then is told all the same."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        running.stop()
-        raise
 
 
 def _tell(application: Application, out: Path, curve: list[int], console: Console, as_json: bool) -> None:

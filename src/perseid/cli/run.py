@@ -118,7 +118,7 @@ def _run(
         with _waiting(console, mode, "starting the hosts"):
             running = application.start(spark, root=root, **settings)
         # After the session is there: pyspark's own handler would cancel every job, those of the hosts too.
-        stop = _stop_on_signals()
+        stop = stop_on_signals()
         last = watch(running, mode=mode, every_s=every_s, console=console, stop=stop, on_stop=running.stop)
         if mode != "json":
             ending = "stopped" if stop.is_set() else "finished"
@@ -148,7 +148,7 @@ def _spark_errors_to(log: Path | None) -> Iterator[None]:
         os.close(file)
 
 
-def _stop_on_signals() -> threading.Event:
+def stop_on_signals() -> threading.Event:
     """Set by the first SIGINT or SIGTERM; the second one ends the process the hard way, which loses nothing either."""
     stop = threading.Event()
 

@@ -22,7 +22,7 @@ from perseid.errors import SettingsError
 MODES_OF_TRACES = ("walking", "driving")
 WINDOW_MINUTES = 1.0
 _LABELS = {"OnFoot": "walking", "Driving": "driving"}
-_CLOCK = -1  # a phone of our own: its two reports after the end let the last window close
+_CLOCK = -1  # a phone of our own: its reports after the end let the last window close
 
 
 def read_traces(path: str | Path) -> pa.Table:
@@ -53,14 +53,9 @@ def write_traces(path: str | Path, folder: Path) -> int:
     for number, minute in enumerate(np.unique(minutes).tolist()):
         _write(rows.filter(pa.array(minutes == minute)), folder / f"{number:06d}.parquet")
     end_ms = pc.max(rows["at_ms"]).as_py() + round(WINDOW_MINUTES * 60_000)
-    clock = {
-        "phone": [_CLOCK, _CLOCK],
-        "at_ms": [end_ms, end_ms + 1000],
-        "x": [0.0, 0.0],
-        "y": [0.0, 0.0],
-        "truth": [None, None],
-    }
-    _write(pa.table(clock, schema=rows.schema), folder / "999999.parquet")
+    for number in range(3):  # the first two make a pair, which moves the time on; the window closes in the epoch after
+        tick = {"phone": [_CLOCK], "at_ms": [end_ms + 1000 * number], "x": [0.0], "y": [0.0], "truth": [None]}
+        _write(pa.table(tick, schema=rows.schema), folder / f"clock-{number}.parquet")
     return len(pc.unique(rows["phone"]))
 
 
