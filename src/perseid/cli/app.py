@@ -17,7 +17,7 @@ from rich.status import Status
 
 from perseid.cli import figures
 from perseid.cli.report import reporting
-from perseid.cli.run import stop_on_signals
+from perseid.cli.run import spark_errors_to, stop_on_signals
 from perseid.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -128,7 +128,8 @@ def _run(
     from perseid.duration import every
     from perseid.spark import session
 
-    with console.status("starting Spark …"):
+    root.mkdir(parents=True, exist_ok=True)
+    with console.status("starting Spark …"), spark_errors_to(root.parent / "spark.log"):
         spark = session.build(hosts=2, spares=0, app_name=f"perseid {built.name}")
     try:
         with console.status("starting the hosts …"):

@@ -111,7 +111,7 @@ def _run(
     from perseid.spark import session
 
     log = Path(tempfile.gettempdir(), f"perseid-{os.getpid()}.log") if mode == "live" else None
-    with _waiting(console, mode, "starting Spark"), _spark_errors_to(log):
+    with _waiting(console, mode, "starting Spark"), spark_errors_to(log):
         room = {name: settings[name] for name in ("hosts", "spares") if name in settings}
         spark = session.build(master, app_name=f"perseid {application.name}", **room)
     try:
@@ -133,7 +133,7 @@ def _run(
 
 
 @contextlib.contextmanager
-def _spark_errors_to(log: Path | None) -> Iterator[None]:
+def spark_errors_to(log: Path | None) -> Iterator[None]:
     """What is started here writes its errors to ``log`` for good: on the terminal they would tear the live view."""
     if log is None:
         yield
