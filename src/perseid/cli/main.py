@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from perseid.cli.app import app as application
 from perseid.cli.bench import bench
 from perseid.cli.chaos import chaos
 from perseid.cli.demo import demo
@@ -48,6 +49,7 @@ app.command()(replay)
 app.command()(simulate)
 app.command()(bench)
 app.command()(chaos)
+app.command(name="app")(application)
 
 if __name__ == "__main__":
     app()

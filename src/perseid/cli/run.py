@@ -118,14 +118,14 @@ def _run(
     from perseid.spark import session
 
     log = Path(tempfile.gettempdir(), f"perseid-{os.getpid()}.log") if mode == "live" else None
-    with _waiting(console, mode, "starting Spark"), _spark_errors_to(log):
+    with _waiting(console, mode, "starting Spark"), spark_errors_to(log):
         room = {name: settings[name] for name in ("hosts", "spares") if name in settings}
         spark = session.build(master, app_name=f"perseid {application.name}", **room)
     try:
         with _waiting(console, mode, "starting the hosts"):
             running = application.start(spark, root=root, **settings)
         # After the session is there: pyspark's own handler would cancel every job, those of the hosts too.
-        stop = _stop_on_signals()
+        stop = stop_on_signals()
         last = watch(running, mode=mode, every_s=every_s, console=console, stop=stop, on_stop=running.stop)
         if mode != "json":
             ending = "stopped" if stop.is_set() else "finished"
@@ -140,7 +140,7 @@ def _run(
 
 
 @contextlib.contextmanager
-def _spark_errors_to(log: Path | None) -> Iterator[None]:
+def spark_errors_to(log: Path | None) -> Iterator[None]:
     """What is started here writes its errors to ``log`` for good: on the terminal they would tear the live view."""
     if log is None:
         yield
@@ -155,7 +155,7 @@ def _spark_errors_to(log: Path | None) -> Iterator[None]:
         os.close(file)
 
 
-def _stop_on_signals() -> threading.Event:
+def stop_on_signals() -> threading.Event:
     """Set by the first SIGINT or SIGTERM; the second one ends the process the hard way, which loses nothing either."""
     stop = threading.Event()
 
