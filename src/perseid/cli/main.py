@@ -10,6 +10,7 @@ import typer
 from perseid.cli.bench import bench
 from perseid.cli.demo import demo
 from perseid.cli.inspect import inspect
+from perseid.cli.linear_road import linear_road
 from perseid.cli.replay import replay
 from perseid.cli.run import run
 
@@ -44,6 +45,7 @@ app.command()(run)
 app.command()(inspect)
 app.command()(replay)
 app.command()(bench)
+app.add_typer(linear_road)
 
 if __name__ == "__main__":
     app()

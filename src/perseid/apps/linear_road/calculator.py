@@ -60,7 +60,7 @@ def split_cars(cars: Ints, belongs: Callable[[int, int], bool]) -> Ints:
     records = key_table.taken(cars)
     roads = (records["key"] - 1) >> 32
     mine = [road for road in np.unique(roads) if belongs(int(road) // 2, int(road) % 2)]
-    return key_table.table_of(records[np.isin(roads, mine)], CAR)
+    return key_table.table_of(key_table.gather(records, np.flatnonzero(np.isin(roads, mine))), CAR)
 
 
 class TollCalculator(Operator):
@@ -71,6 +71,7 @@ class TollCalculator(Operator):
 
     def __init__(self) -> None:
         self._fill = key_table.Fill()
+        self._first = np.empty(0, np.int32)  # scratch of _rounds
 
     def process(self, rows: pa.Table) -> pa.Table:
         is_report = column(rows, "type") == REPORT
@@ -97,16 +98,34 @@ class TollCalculator(Operator):
         answers = self.traffic.answers()
         places = self._places((roads << 32) + reports["vid"] + 1, int(reports["time"][0]))
         events: list[tuple[int, ...]] = []
-        parts = [self._round(reports, rows, at, answers, events) for rows, at in _rounds(places)]
+        parts = [self._round(reports, rows, at, answers, events) for rows, at in self._rounds(places)]
         for _, left, *where in sorted(events):  # in the order of the reports, few
             (self.traffic.leave if left else self.traffic.stop)(*where)
         return parts[0] if len(parts) == 1 else pa.concat_tables(parts)
 
     def _places(self, keys: Ints, now: int) -> Ints:
-        if (self._fill.of(self.cars) + len(keys)) * 2 > len(self.cars):  # before it grows: who has gone?
-            self.cars = key_table.kept(self.cars, lambda cars: cars["time"] >= now - FORGET_S)
+        known = self._fill.of(self.cars)
+        if (known + len(keys)) * 2 > len(self.cars):  # before it grows: have many gone?
+            gone = (self.cars["key"] != key_table.EMPTY) & (self.cars["time"] < now - FORGET_S)
+            if np.count_nonzero(gone) * 4 > known:
+                self.cars = key_table.kept(self.cars, lambda cars: cars["time"] >= now - FORGET_S, len(self.cars))
         self.cars, places = self._fill.put(self.cars, keys)
         return places
+
+    def _rounds(self, places: Ints) -> Iterator[tuple[Ints | slice, Ints]]:
+        """Reports (and their cars' places) such that no car comes twice in a round, and each car's reports in order."""
+        if len(self._first) < len(self.cars):
+            self._first = np.empty(len(self.cars), np.int32)
+        rest = np.arange(len(places), dtype=np.int32)
+        while len(rest):
+            at = places[rest]
+            self._first[at[::-1]] = rest[::-1]  # the first report of a car is written last, and stays
+            now = self._first[at] == rest
+            if len(rest) == len(places) and now.all():
+                yield slice(None), places
+                return
+            yield rest[now], at[now]
+            rest = rest[~now]
 
     def _round(
         self, reports: Mapping[str, Ints], rows: Ints | slice, at: Ints, answers: tuple[Ints, Ints, Ints],
@@ -181,23 +200,6 @@ def column(rows: pa.Table, name: str) -> Ints:
     """A column as one NumPy array."""
     values: Ints = rows.column(name).to_numpy()
     return values
-
-
-def _rounds(places: Ints) -> Iterator[tuple[Ints | slice, Ints]]:
-    """Reports (and their cars' places) such that no car comes twice in a round, and each car's reports in order."""
-    rest = np.arange(len(places))
-    everything: Ints | slice = slice(None)
-    smallest = int(places.min())
-    first = np.empty(int(places.max()) - smallest + 1, np.int64)
-    while len(rest):
-        at = places[rest] - smallest
-        first[at[::-1]] = rest[::-1]  # the first report of a car is written last
-        now = first[at] == rest
-        if len(rest) == len(places) and now.all():
-            yield everything, places
-            return
-        yield rest[now], places[rest[now]]
-        rest = rest[~now]
 
 
 def _queries(rows: pa.Table) -> pa.Table:

@@ -72,7 +72,7 @@ def parsed(df: DataFrame) -> DataFrame:
     whole = F.size(words) == len(lines.FIELDS)
     numbers = whole & F.forall(words, lambda word: word.rlike(lines.NUMBER))
     values = [
-        F.expr(f"try_cast(split(line, ',')[{lines.FIELDS.index(name)}] AS {kind})").alias(name)
+        F.expr(f"try_cast(get(split(line, ','), {lines.FIELDS.index(name)}) AS {kind})").alias(name)
         for name, kind in lines.COLUMNS.items()
     ]
     read = df.where("trim(line) <> ''").select("line", numbers.alias("numbers"), *values)

@@ -51,7 +51,7 @@ def new_table(dtype: np.dtype[Any], places: int = _SMALLEST) -> Records:
 
 def gather(table: Records, places: Places) -> Records:
     """A copy of the records at these places. NumPy moves plain bytes ten times faster than records with fields."""
-    words = table.view(np.int64).reshape(len(table), -1)
+    words = table.view(np.int64).reshape(-1, table.dtype.itemsize // 8)
     return words.take(places, axis=0).view(table.dtype).reshape(-1)
 
 
@@ -104,16 +104,16 @@ def put(table: Records, count: int, keys: Keys) -> tuple[Records, int, Places]:
     return table, count, places
 
 
-def kept(table: Records, keep: Callable[[Records], npt.NDArray[np.bool_]]) -> Records:
-    """A table of only those records for which ``keep`` says so."""
+def kept(table: Records, keep: Callable[[Records], npt.NDArray[np.bool_]], places: int = _SMALLEST) -> Records:
+    """A table of only those records for which ``keep`` says so, with at least so many places."""
     records = taken(table)
-    return table_of(records[keep(records)], table.dtype)
+    return table_of(gather(records, np.flatnonzero(keep(records))), table.dtype, places)
 
 
-def table_of(records: Records, dtype: np.dtype[Any]) -> Records:
+def table_of(records: Records, dtype: np.dtype[Any], places: int = _SMALLEST) -> Records:
     """A table of these records, whose keys differ."""
-    table, _, places = put(new_table(dtype), 0, np.ascontiguousarray(records["key"]))
-    scatter(table, places, records)
+    table, _, at = put(new_table(dtype, places), 0, np.ascontiguousarray(records["key"]))
+    scatter(table, at, records)
     return table
 
 
