@@ -53,7 +53,7 @@ def test_a_killed_host_changes_no_toll_accident_or_balance(spark: SparkSession, 
     assert [str(difference) for difference in found if not difference.same] == []
     aside = [
         json.loads(line)["malformed"]
-        for file in (tmp_path / "aside").glob("epoch=*/*.json")
+        for file in (tmp_path / "aside").glob("epoch=*/part-*.json")
         for line in file.read_text().splitlines()
     ]
     assert sorted(aside) == sorted(RUBBISH)

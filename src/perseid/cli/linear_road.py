@@ -101,6 +101,10 @@ def run(
         console = Console()
         mode: Mode = "json" if as_json else "live" if console.is_terminal else "lines"
         _run(app, str(out / "root"), master, settings, mode, {"json": 1.0, "lines": 3.0, "live": 0.25}[mode], console)
+        if speed is not None and feed.began_ms is not None and not as_json:
+            from perseid.apps.linear_road.latency import latency_of
+
+            print(latency_of(out / "answers", feed.began_ms, speed) or "no answers yet")
 
 
 @linear_road.command()
@@ -128,7 +132,7 @@ def check(
         wanted = results.of_oracle(_lines_of(expected))[0] if oracle else results.of_expected(expected)
         found = results.differences(came, wanted)
         print(*found, sep="\n")
-        aside = sum(len(file.read_text().splitlines()) for file in out.glob("malformed/epoch=*/*.json"))
+        aside = sum(len(file.read_text().splitlines()) for file in out.glob("malformed/epoch=*/part-*.json"))
         if aside:
             print(f"{aside} malformed lines were put aside in {out / 'malformed'}")
         if not all(difference.same for difference in found):
