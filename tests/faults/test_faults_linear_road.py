@@ -31,7 +31,7 @@ def test_a_killed_host_changes_no_toll_accident_or_balance(spark: SparkSession, 
     expected, said = results.of_oracle(lines)
     assert said.accident and said.balance and said.daily and sorted(said.malformed) == sorted(RUBBISH)
 
-    cut(lines, tmp_path / "feed", least_rows=500)
+    cut(lines, tmp_path / "feed", least_rows=900)
     app = linear_road(Feed(tmp_path / "feed"), str(tmp_path / "out"), malformed=str(tmp_path / "aside"), seven=seven)
     running = app.start(
         spark,
@@ -39,7 +39,7 @@ def test_a_killed_host_changes_no_toll_accident_or_balance(spark: SparkSession, 
         hosts=2,
         spares=1,
         checkpoint=apps.scheme("parallel", 0.7),
-        max_rows_per_epoch=600,
+        max_rows_per_epoch=1_000,
     )
     try:
         apps.wait_for_checkpoint(running)

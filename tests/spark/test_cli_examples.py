@@ -78,3 +78,8 @@ def test_survive_a_kill(tmp_path):
 @pytest.mark.slow
 def test_on_a_cluster(tmp_path):
     assert "ffffff" in ran(EXAMPLES / "on_a_cluster.py", cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_top_languages(tmp_path):
+    assert "edits were counted" in ran(EXAMPLES / "top_languages.py", cwd=tmp_path)
