@@ -91,3 +91,8 @@ def test_tests_of_an_application(tmp_path):
     plugin = ("-p", "perseid_pytest") if not entry_points(group="pytest11", name="perseid") else ()
     said = ran("-m", "pytest", "-q", "-c", "/dev/null", *plugin, EXAMPLES / "test_clicks.py", cwd=tmp_path)
     assert "4 passed" in said
+
+
+@pytest.mark.slow
+def test_top_languages(tmp_path):
+    assert "edits were counted" in ran(EXAMPLES / "top_languages.py", cwd=tmp_path)

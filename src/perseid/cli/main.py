@@ -12,6 +12,7 @@ from perseid.cli.bench import bench
 from perseid.cli.chaos import chaos
 from perseid.cli.demo import demo
 from perseid.cli.inspect import inspect
+from perseid.cli.linear_road import linear_road
 from perseid.cli.replay import replay
 from perseid.cli.run import run
 from perseid.cli.simulate import simulate
@@ -50,6 +51,7 @@ app.command()(simulate)
 app.command()(bench)
 app.command()(chaos)
 app.command(name="app")(application)
+app.add_typer(linear_road)
 
 if __name__ == "__main__":
     app()

@@ -17,5 +17,12 @@ def test_every_command_has_an_example(command):
     assert f"Example: perseid {command}" in result.output
 
 
+@pytest.mark.parametrize("command", ["generate", "run", "check"])
+def test_every_command_of_linear_road_has_an_example(command):
+    result = CliRunner().invoke(app, ["linear-road", command, "--help"])
+    assert result.exit_code == 0
+    assert f"Example: perseid linear-road {command}" in result.output
+
+
 def test_the_version_is_told():
     assert CliRunner().invoke(app, ["--version"]).output.startswith("perseid ")
