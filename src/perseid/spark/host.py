@@ -28,14 +28,11 @@ from perseid.engine.shard import Refusal
 from perseid.errors import ChannelError, CorruptData, PerseidError, StorageFailed
 from perseid.spark.channel import NO_DESCRIPTOR, Address, Connection, accept, connect, machine_id
 from perseid.spark.forked import Snapshots
-from perseid.spark.held import HeldShards, OperatorSpec, Restored
+from perseid.spark.held import HeldShards, OperatorSpec
 from perseid.spark.host_folder import make_folder
 from perseid.storage.process import Process
 from perseid.storage.store import Store
 from perseid.vocabulary import ShardId
-
-STORAGE_PATIENCE_S = 40.0
-"""How long a host waits for storage before it gives up a restore; less than the controller lets it be busy with one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +151,8 @@ class Host:
     def _restore(self, command: dict[str, Any]) -> None:
         version = command["version"]
         try:
-            done = self._restored(command)
+            with self.lock:
+                done = self.shards.restore(command)
         except PerseidError as error:
             corrupt, storage = isinstance(error, CorruptData), isinstance(error, StorageFailed)
             self._tell("restore_failed", version=version, message=str(error), corrupt=corrupt, storage=storage)
@@ -168,17 +166,6 @@ class Host:
                 if held.last:
                     self._tell("applied", **held.last)
             self._tell("restored", version=version, phases=done.phases_ms, copies=done.copies, reached=reached)
-
-    def _restored(self, command: dict[str, Any]) -> Restored:
-        """Storage out of reach may be back in a moment; without its snapshots the application could only fail."""
-        until = time.monotonic() + STORAGE_PATIENCE_S
-        while True:
-            try:
-                with self.lock:
-                    return self.shards.restore(command)
-            except StorageFailed:
-                if time.monotonic() > until or self.ended.wait(0.2):
-                    raise
 
     def _snapshot(self, command: dict[str, Any]) -> None:
         with self.lock:
