@@ -66,7 +66,14 @@ def test_signalguru_tells_how_far_off_it_was(tmp_path: Path) -> None:
     told = {"intersection": 0, "at_ms": 0, "colour": 1, "predicted_ms": 1500, "usual_ms": 3000, "model": "svm"}
     committed(tmp_path / "predictions", [{**told, "actual_ms": 1000}, {**told, "actual_ms": None}])
     numbers = signalguru.report(tmp_path).numbers
-    assert numbers == {"colour_accuracy": 1.0, "predictions": 1.0, "svm_error_s": 0.5, "usual_error_s": 2.0}
+    assert (numbers["colour_accuracy"], numbers["predictions"]) == (1.0, 1.0)
+    assert (numbers["svm_error_s"], numbers["usual_error_s"]) == (0.5, 2.0)
+
+
+def test_signalguru_tells_when_the_svm_has_not_learned_yet(tmp_path: Path) -> None:
+    told = {"intersection": 0, "at_ms": 0, "colour": 1, "predicted_ms": 1500, "usual_ms": 1500, "model": "mean"}
+    committed(tmp_path / "predictions", [{**told, "actual_ms": 1000}, {**told, "actual_ms": None}])
+    assert "an SVM needs more cycles" in text(signalguru.report(tmp_path))
 
 
 def test_traces_become_a_file_a_minute_and_a_clock(tmp_path: Path) -> None:

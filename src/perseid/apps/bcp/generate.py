@@ -1,6 +1,6 @@
 """Bus stops with a camera each, with the truth: who waits, who only walks by, when a bus comes, how full it leaves (M8).
 
-All lines run in waves, as on a campus between lectures: a bus passes the stops of its line in the first quarter of the
+All lines run in waves, as on a campus between lectures: a bus passes the stops of its line in the first fifth of the
 headway. So at scale 1 the pictures kept since the last bus swing between 100 and 700 MB, as in the paper.
 """
 
@@ -21,10 +21,12 @@ START_MS = 1_767_600_000_000
 INTERVAL_MS = 4_000
 PLACES = 6
 """Stops of a line."""
-LINES = 128
-"""At scale 1: 128 lines of 6 stops, 150 pictures in ten minutes, 6,912 bytes each, are 800 MB a headway."""
-WAVE = 0.25
-"""In which part of a headway the buses pass: (0.25 / 2) of 800 MB are left after them, the rest before them."""
+LINES = 124
+"""At scale 1: 124 lines of 6 stops, 150 pictures in ten minutes, 6,912 bytes each, are 770 MB a headway."""
+WAVE = 0.22
+"""In which part of a headway the buses pass: half of that part of the pictures is left after them."""
+
+_GOLDEN = 0.6180339887  # spreads however few lines evenly
 
 SCHEMA = "stop long, line int, place int, at_ms long, bus long, onboard int, boarding int, waiting int, frame binary"
 
@@ -59,7 +61,7 @@ class Campus:
         """Stop, time, bus if one comes, truth and picture of every id."""
         stop, tick = ids % self.stops, ids // self.stops
         place = stop % PLACES
-        since = tick - self._passing(place)
+        since = tick - self._passing(stop // PLACES, place)
         run, elapsed = np.divmod(since, self.headway)  # the last bus (-1: none yet), and how long ago it came
         elapsed = np.where(run < 0, tick, elapsed)
         there = self._there(stop, run + 1, elapsed)
@@ -79,9 +81,9 @@ class Campus:
             "frame": column_of(frames),
         }
 
-    def _passing(self, place: Any) -> Any:
-        """After how many pictures of a headway the bus passes a place."""
-        return np.round(WAVE * self.headway * place / (PLACES - 1)).astype(np.int64)
+    def _passing(self, line: Any, place: Any) -> Any:
+        """After how many pictures of a headway the bus of a line passes a place."""
+        return np.round(WAVE * self.headway * (place + np.mod(line * _GOLDEN, 1.0)) / PLACES).astype(np.int64)
 
     def _there(self, stop: Any, wait: Any, elapsed: Any) -> NDArray[np.bool_]:
         """Who of the people who may come to a stop is there, so long after the last bus. ``wait`` numbers the waits."""
@@ -104,7 +106,7 @@ class Campus:
         for at in range(PLACES):
             here = line * PLACES + at
             share = (0.1 + 0.5 * uniform(self.seed, here, 5)) * (0.8 + 0.4 * uniform(self.seed, here, run, 6))
-            waited = np.where(run == 0, self._passing(np.int64(at)), self.headway) - 1
+            waited = np.where(run == 0, self._passing(line, at), self.headway) - 1
             get_on = self._there(here, run, waited).sum(axis=1)
             count = np.where(at <= place, count - (count * share).astype(np.int64) + get_on, count)
             boarding[rows] = np.where(at == place, get_on, boarding[rows])

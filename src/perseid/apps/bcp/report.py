@@ -13,6 +13,7 @@ from perseid.apps.bcp.crowding import AHEAD
 from perseid.apps.results import Report, grid, mean, rows_of, share
 
 TITLE = "Bus capacity prediction"
+NEWEST = 6
 
 
 def report(output: str | Path) -> Report:
@@ -53,15 +54,17 @@ def _errors(past: pa.Table, numbers: dict[str, float]) -> Table:
 
 
 def _next(forecasts: pa.Table) -> Table:
-    """The newest forecasts of buses on their way."""
-    newest = forecasts.sort_by([("at_ms", "descending"), ("line", "ascending"), ("ahead", "ascending")]).slice(0, 6)
+    """The newest forecasts, with what came true where the bus is there already."""
+    order = [("at_ms", "descending"), ("line", "ascending"), ("bus", "ascending"), ("ahead", "ascending")]
+    rows = forecasts.sort_by(order).to_pylist()
+    came = {(row["bus"], row["place"]): str(row["actual"]) for row in rows if row["actual"] is not None}
     lines = [
         [
             f"line {row['line']}, stop {row['place']}",
             str(row["ahead"]),
             f"{row['predicted']:.1f}",
-            "" if row["actual"] is None else str(row["actual"]),
+            came.get((row["bus"], row["place"]), ""),
         ]
-        for row in newest.to_pylist()
+        for row in [row for row in rows if row["actual"] is None][:NEWEST]
     ]
     return grid("Newest forecasts", ["", "stops ahead", "on board", "came true"], lines)

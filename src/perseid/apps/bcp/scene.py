@@ -46,14 +46,15 @@ class Scene:
     def drawn(self, stop: Any, tick: Any, wait: Any, there: NDArray[np.bool_]) -> NDArray[np.uint8]:
         """One grey picture for every row."""
         high, wide = SHAPE
-        pictures = 80.0 + (grain(self.seed + 1, stop, high * wide) & 31).astype(np.float32)
-        light = 12.0 * np.sin(tick / 15.0 + 6.3 * uniform(self.seed, stop, 11))
+        pictures = (grain(self.seed + 1, stop, high * wide) & 31) + np.int16(80)
+        light = (12.0 * np.sin(tick / 15.0 + 6.3 * uniform(self.seed, stop, 11))).astype(np.int16)
         row, person = np.nonzero(there)
         self._stand(pictures, row, stop[row], wait[row], person)
         for walker in range(WALKERS):
             self._walk(pictures, stop, tick, walker)
-        noise = (grain(self.seed + 2, mixed(self.seed, stop, tick).view(np.int64), high * wide) & 15).astype(np.float32)
-        pictures += light[:, None].astype(np.float32) + noise - 8.0
+        noise = grain(self.seed + 2, mixed(self.seed, stop, tick).view(np.int64), high * wide) & 15
+        pictures += noise
+        pictures += light[:, None] - np.int16(8)
         return np.asarray(np.clip(pictures, 0, 255).astype(np.uint8).reshape(-1, high, wide))
 
     def _stand(self, pictures: Any, row: Any, stop: Any, wait: Any, person: Any) -> None:
@@ -79,4 +80,4 @@ class Scene:
 def _paint(pictures: Any, row: Any, top: Any, left: Any, shade: Any, body: tuple[Any, Any]) -> None:
     """Put bodies into pictures (flat, one a row): over what was there."""
     pixel = (top[:, None] + body[0][None, :]) * SHAPE[1] + left[:, None] + body[1][None, :]
-    pictures[row[:, None], pixel] = (100.0 + shade)[:, None]
+    pictures[row[:, None], pixel] = (100.0 + shade).astype(np.int16)[:, None]

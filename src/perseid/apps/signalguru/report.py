@@ -22,7 +22,7 @@ def report(output: str | Path) -> Report:
     known = None if colours is None else colours.filter(pc.is_valid(colours["truth"]))
     if known is not None and known.num_rows:
         truth, voted = ([COLOURS[code] for code in known[name].to_pylist()] for name in ("truth", "colour"))
-        table, numbers["colour_accuracy"] = confusion("Truth against the vote of the phones", truth, voted, COLOURS)
+        table, numbers["colour_accuracy"] = confusion("Truth against votes", truth, voted, COLOURS)
         tables.append(table)
         sentences.append(
             f"[bold]{numbers['colour_accuracy']:.1%}[/bold] of {known.num_rows:,} voted colours are right."
@@ -34,6 +34,13 @@ def report(output: str | Path) -> Report:
     actual = past["actual_ms"].to_numpy()
     wrong, usual = (np.abs(past[name].to_numpy() - actual) / 1000.0 for name in ("predicted_ms", "usual_ms"))
     machine = pc.equal(past["model"], "svm").to_numpy()
+    numbers |= {"predictions": float(machine.sum()), "mean_error_s": mean(wrong[~machine])}
+    if not machine.any():
+        sentences.append(
+            f"{past.num_rows:,} changes predicted by their mean, off by {numbers['mean_error_s']:.2f} s on average: an SVM"
+            " needs more cycles to learn from."
+        )
+        return Report(TITLE, tuple(sentences), tuple(tables), numbers)
     lines = []
     for code in (RED, GREEN):
         of = machine & (past["colour"].to_numpy() == code)
@@ -42,8 +49,7 @@ def report(output: str | Path) -> Report:
         lines.append([f"end of {COLOURS[code]}", str(of.sum()), means[0], means[1], *middle])
     header = ["", "predicted", "SVM, mean error", "as usual", "SVM, median", "as usual"]
     tables.append(grid("How far off", header, lines))
-    numbers |= {"predictions": float(machine.sum()), "svm_error_s": mean(wrong[machine])}
-    numbers |= {"usual_error_s": mean(usual[machine])}
+    numbers |= {"svm_error_s": mean(wrong[machine]), "usual_error_s": mean(usual[machine])}
     sentences.append(
         f"{past.num_rows:,} changes predicted, {machine.sum():,} of them by a fitted SVM: off by"
         f" [bold]{numbers['svm_error_s']:.2f} s[/bold] on average; to say 'as long as usual' is off by"
