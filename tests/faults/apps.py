@@ -309,6 +309,28 @@ def visits(out: str, rows: int, rate: float | None = None) -> App:
     return app
 
 
+class Alarms(KeyedOperator):
+    """Every key rings once, when event time has come to its first row."""
+
+    def process_key(self, key: int, rows: pa.Table) -> None:
+        self.context.timers.set(key, rows["at"][0].as_py(), kind="event")
+
+    def on_key_timer(self, key: int, timer: Any) -> Iterator[Mapping[str, Any]]:
+        yield {"key": key}
+
+
+def alarms(out: str, rows: int, rate: float | None = None) -> App:
+    """Timers of a second unit, due when the last rows have passed it."""
+    app = App("alarms")
+    stream = app.source("numbers", numbers(rows, rate, at="id"), unit="first")
+    passed = stream.transform("pass", lambda df: df.selectExpr("seq as key", "at"), unit="first")
+    passed.preserve("retained").stateful(
+        "alarm", Alarms(), key="key", shards=2, output="key long", unit="second",
+        event_time=perseid.event_time("at", delay=every(milliseconds=1)),
+    ).sink("out", perseid.sinks.parquet(out))  # fmt: skip
+    return app
+
+
 LATE_EVERY, LATE_MS, DELAY_MS = 40, 3000, 500
 
 

@@ -129,6 +129,13 @@ def test_late_rows_are_dropped_by_the_watermark_of_their_epoch(begin: Begin, out
     assert running.progress().late_rows == dropped > 0
 
 
+def test_timers_that_the_last_rows_make_due_still_ring(begin: Begin, out: str) -> None:
+    running = begin(apps.alarms(out, 1_000))
+    assert running.wait(240)
+    rung = Counter(row["key"] for rows in apps.epochs_of(out).values() for row in rows)
+    assert rung == Counter(range(999))  # event time is a millisecond behind the last row
+
+
 def test_an_application_without_rows_ends(begin: Begin, out: str) -> None:
     assert begin(apps.counts(out, 0)).wait(240)
     assert Counter(map(len, apps.epochs_of(out).values())) in (Counter(), Counter({0: 1}))

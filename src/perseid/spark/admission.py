@@ -8,7 +8,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from perseid.engine import events as on
 from perseid.errors import PerseidError, StorageFailed
@@ -16,7 +16,7 @@ from perseid.sources.source import PendingSource, Source
 from perseid.spark.settings import Settings
 from perseid.storage.ledger import Ledger
 from perseid.storage.records import Admitted, Committed
-from perseid.vocabulary import Epoch, Offset, SourceName
+from perseid.vocabulary import Epoch, Offset, SourceName, UnitName
 
 POLL_S = 0.005
 IDLE_POLL_S = 0.05
@@ -29,6 +29,7 @@ class Admission:
     def __init__(
         self,
         sources: Mapping[SourceName, Source],
+        units: Sequence[UnitName],
         ledger: Ledger,
         ledger_lock: threading.Lock,
         settings: Settings,
@@ -37,7 +38,8 @@ class Admission:
         post: Callable[[on.Event], None],
         admitted: Callable[[Admitted], None],
     ) -> None:
-        self._sources, self._ledger, self._lock, self._settings = sources, ledger, ledger_lock, settings
+        self._sources, self._units, self._ledger = sources, units, ledger
+        self._lock, self._settings = ledger_lock, settings
         self._now_ms, self._timer_due, self._post, self._told = now_ms, timer_due, post, admitted
         self._items: queue.SimpleQueue[Epoch | Committed | str] = queue.SimpleQueue()
         self._wanted: Epoch | None = None
@@ -119,7 +121,10 @@ class Admission:
             return True
 
     def _all_read(self) -> bool:
-        """Nothing is left to read: for ever, or (``available_now``) of what there was."""
+        """Nothing is left to read: for ever, or (``available_now``) of what there was; and nothing is on its way that could make
+        a timer due."""
+        if any(self._ledger.committed(unit) < self._ledger.last_admitted for unit in self._units):
+            return False
         if self._settings.available_now:
             return not any(isinstance(s, PendingSource) and s.pending() for s in self._sources.values())
         return all(s.finished(self._start(n)) for n, s in self._sources.items())

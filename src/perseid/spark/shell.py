@@ -124,6 +124,7 @@ class Shell:
         self.workers = {UnitName(u.name): self._worker(u) for u in graph.units}
         self.admission = Admission(
             {SourceName(s.name): s.source for s in graph.sources},
+            [UnitName(u.name) for u in graph.units],
             self.ledger,
             self.ledger_lock,
             settings,
