@@ -16,8 +16,6 @@ from perseid.cli.run import Scheme, _run, _settings
 from perseid.errors import PerseidError, SettingsError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from perseid.apps.linear_road.generate import Traffic
 
 linear_road = typer.Typer(
@@ -95,7 +93,7 @@ def run(
         from perseid.apps.linear_road.feed import Feed, feed_of
         from perseid.apps.linear_road.graph import linear_road as application
 
-        feed = Feed(feed_of(source, out / "feed", history=history), speed)
+        feed = Feed(feed_of(source, out / "feed", history=history, least_rows=2_000 if speed is None else 1), speed)
         app = application(feed, str(out / "answers"), shards=shards, seven=seven, malformed=str(out / "malformed"))
         settings = _settings(hosts, spares, checkpoint_seconds, Scheme.parallel, False, max_rows_per_epoch)
         console = Console()
@@ -143,24 +141,7 @@ def _write_feed(traffic: Traffic, out: Path) -> int:
     from perseid.apps.linear_road import generate as making
     from perseid.apps.linear_road.feed import write_tables
 
-    tables = making.seconds(traffic)
-    return write_tables(out, _in_slices(tables, least_rows=2_000))
-
-
-def _in_slices(tables: Iterator[pa.Table], least_rows: int) -> Iterator[tuple[int, pa.Table]]:
-    """The history, then whole seconds of at least so many rows."""
-    import pyarrow as pa
-
-    yield 0, next(tables)
-    part: list[pa.Table] = []
-    second = -1
-    for second, table in enumerate(tables):
-        part.append(table)
-        if sum(one.num_rows for one in part) >= least_rows:
-            yield second, pa.concat_tables(part)
-            part = []
-    if part:
-        yield second, pa.concat_tables(part)
+    return write_tables(out, enumerate(making.seconds(traffic), start=-1))  # the history, then one file for each second
 
 
 def _write_lines(traffic: Traffic, out: Path) -> int:

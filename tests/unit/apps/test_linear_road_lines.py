@@ -50,7 +50,7 @@ def test_a_feed_holds_whole_seconds_and_the_history_first(tmp_path: Path) -> Non
     lines = [report(second, vid, 5) for second in range(10) for vid in range(3)]
     assert cut([*lines[:7], "rubbish", *lines[7:]], tmp_path / "feed", history=["7,3,0,55"], least_rows=6) == 32
     feed = Feed(tmp_path / "feed")
-    assert [(one.second, one.rows) for one in feed.slices] == [(0, 1), (1, 6), (3, 7), (5, 6), (7, 6), (9, 6)]
+    assert [(one.second, one.rows) for one in feed.slices] == [(-1, 1), (1, 6), (3, 7), (5, 6), (7, 6), (9, 6)]
     assert (feed.folder / feed.slices[0].file).read_text() == "9,0,7,-1,0,-1,-1,-1,-1,55,-1,-1,-1,-1,3\n"
     assert feed.rows(Offset(0), Offset(3)) == 14 and feed.finished(Offset(6))
 

@@ -31,7 +31,7 @@ Format = Literal["text", "parquet"]
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A file, the second up to which it reaches (that one included), and its rows."""
+    """A file, the second up to which it reaches (that one included; -1: before all), and its rows."""
 
     file: str
     second: int
@@ -75,7 +75,7 @@ def cut(lines: Iterable[str], folder: Path, *, history: Iterable[str] = (), leas
 
 def _whole_seconds(lines: Iterable[str], before: list[str], least_rows: int) -> Iterator[tuple[int, list[str]]]:
     if before:
-        yield 0, before
+        yield -1, before
     part: list[str] = []
     second = 0
     for line in lines:
@@ -129,11 +129,11 @@ class Feed:
     def end(self, start: Offset, max_rows: int | None, now_ms: int) -> Offset:
         end, rows = int(start), 0
         if self.speed is not None and self.began_ms is None and end < len(self.slices):
-            self.began_ms = now_ms - int(self.slices[end].second * 1000 / self.speed)
+            self.began_ms = now_ms - int(max(0, self.slices[end].second) * 1000 / self.speed)
         while end < len(self.slices):
             one = self.slices[end]
             late = self.speed is None or now_ms >= (self.began_ms or 0) + (one.second + 1) * 1000 / self.speed
-            if (one.second > 0 and not late) or (end > start and max_rows is not None and rows + one.rows > max_rows):
+            if (one.second >= 0 and not late) or (end > start and max_rows is not None and rows + one.rows > max_rows):
                 break
             end, rows = end + 1, rows + one.rows
         return Offset(end)
@@ -159,8 +159,11 @@ class Feed:
         pass
 
 
-def feed_of(path: Path, folder: Path, *, history: Path | None = None) -> Path:
-    """The feed that ``path`` is, or one made in ``folder`` from the file of lines it is."""
+def feed_of(path: Path, folder: Path, *, history: Path | None = None, least_rows: int = 2_000) -> Path:
+    """The feed that ``path`` is, or one made in ``folder`` from the file of lines it is (see ``cut``).
+
+    At the pace of the road a slice must not wait for more than its second: ``least_rows=1``.
+    """
     if (path / INDEX).exists():
         return path
     if path.is_dir():
@@ -172,5 +175,5 @@ def feed_of(path: Path, folder: Path, *, history: Path | None = None) -> Path:
     if not path.exists():
         raise SettingsError(f"{path}: no such file; make traffic with: perseid linear-road generate {path}")
     if not (folder / INDEX).exists():
-        cut(text_lines(path), folder, history=text_lines(history) if history else ())
+        cut(text_lines(path), folder, history=text_lines(history) if history else (), least_rows=least_rows)
     return folder

@@ -10,7 +10,7 @@ Invariant: what happens in a second depends on the seed and the seconds before i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +30,7 @@ _DAYS: Final = 69
 
 _CAR: Final = np.dtype(
     [("vid", "i4"), ("xway", "i2"), ("dir", "i1"), ("lane", "i1"), ("pos", "f8"), ("wish", "f4"), ("until", "i4"),
-     ("leaves", "i2"), ("new", "?")]
+     ("leaves", "i2")]
 )  # fmt: skip
 
 
@@ -46,7 +46,6 @@ class Traffic:
     crash_every_s: float = 600.0  # on each expressway, about
     balance_share: float = 0.01  # of reports that come with a question
     daily_share: float = 0.002
-    crashes: bool = field(default=True)
 
     def __post_init__(self) -> None:
         for name in ("xways", "seconds", "first_rate", "peak_rate", "crash_every_s"):
@@ -72,14 +71,13 @@ class _Simulation:
 
     def step(self, second: int) -> pa.Table:
         """The reports and queries of one second; seconds come in order."""
-        traffic, random = self._traffic, np.random.default_rng([self._traffic.seed, second])
+        random = np.random.default_rng([self._traffic.seed, second])
         cars = self._cohorts[second % REPORT_EVERY_S]
         self._density -= np.bincount(self._segment(cars), minlength=len(self._density))
         cars, speed = self._drive(cars, second, random)
         cars = np.concatenate([cars, self._enter(cars, second, random)])
         speed = np.concatenate([speed, np.full(len(cars) - len(speed), 20)])
-        if traffic.crashes:
-            self._crash(cars, second, random)
+        self._crash(cars, second, random)
         speed = np.where(cars["until"] > second, 0, speed).astype(np.int16)
         segment = (cars["pos"] // SEGMENT_FEET).astype(np.int16)
         reports = {

@@ -23,22 +23,8 @@ TRAVEL_TIME: Final = 4
 HISTORY: Final = 9
 
 FIELDS: Final = (
-    "type",
-    "time",
-    "vid",
-    "spd",
-    "xway",
-    "lane",
-    "dir",
-    "seg",
-    "pos",
-    "qid",
-    "sinit",
-    "send",
-    "dow",
-    "tod",
-    "day",
-)
+    "type", "time", "vid", "spd", "xway", "lane", "dir", "seg", "pos", "qid", "sinit", "send", "dow", "tod", "day"
+)  # fmt: skip
 
 COLUMNS: Final[Mapping[str, str]] = {
     "type": "tinyint", "time": "int", "vid": "int", "spd": "smallint", "xway": "smallint", "lane": "tinyint",
