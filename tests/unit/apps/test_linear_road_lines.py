@@ -18,6 +18,7 @@ from perseid.apps.linear_road.oracle import Oracle
 from perseid.apps.linear_road.traffic import merge_traffic, split_traffic
 from perseid.errors import SettingsError
 from perseid.state.operator_state import fresh
+from perseid.state.partition import Part
 from perseid.vocabulary import Offset
 
 GOOD = report(1, 7, 5)
@@ -104,11 +105,11 @@ def test_state_that_is_split_by_road_and_merged_again_says_the_same() -> None:
     answers(whole, one)
     answers(cut_up, one)
     calculator, accounts = cut_up
-    parts = [lambda *key, n=n: hash(key) % 2 == n for n in range(2)]
+    parts = [Part(n, 2, lambda key, n=n: hash(key) % 2 == n) for n in range(2)]
     merged = fresh(TollCalculator())
-    merged.cars = key_table.merged([split_cars(calculator.cars, belongs) for belongs in parts])
-    merged.traffic = merge_traffic([split_traffic(calculator.traffic, belongs) for belongs in parts])
-    accounts.accounts = key_table.merged([split_accounts(accounts.accounts, belongs) for belongs in parts])
+    merged.cars = key_table.merged([split_cars(calculator.cars, part) for part in parts])
+    merged.traffic = merge_traffic([split_traffic(calculator.traffic, part) for part in parts])
+    accounts.accounts = key_table.merged([split_accounts(accounts.accounts, part) for part in parts])
     assert answers([merged, accounts], other) == answers(whole, other)
 
 

@@ -6,7 +6,6 @@ A query of second t sees every charge up to and including t: epochs hold whole s
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +18,7 @@ from perseid.apps.linear_road.calculator import OUTPUT, SCHEMA, column
 from perseid.apps.linear_road.lines import BALANCE, DAILY, HISTORY
 from perseid.operators.operator import Operator
 from perseid.state.fields import state
+from perseid.state.partition import Part
 
 Ints = npt.NDArray[Any]
 
@@ -46,15 +46,17 @@ def _no_history() -> Ints:
     return key_table.new_table(EXPENDITURE)
 
 
-def split_accounts(accounts: Ints, belongs: Callable[[int], bool]) -> Ints:
-    """The accounts of cars for which ``belongs(vid)`` says so."""
-    return key_table.kept(accounts, lambda found: np.array([belongs(key - 1) for key in found["key"].tolist()], bool))
-
-
-def split_history(history: Ints, belongs: Callable[[int], bool]) -> Ints:
-    """The expenditures of cars for which ``belongs(vid)`` says so."""
+def split_accounts(accounts: Ints, part: Part) -> Ints:
+    """The accounts of this part's cars."""
     return key_table.kept(
-        history, lambda found: np.array([belongs(key) for key in ((found["key"] - 1) >> 32).tolist()], bool)
+        accounts, lambda found: np.array([part.holds(key - 1) for key in found["key"].tolist()], bool)
+    )
+
+
+def split_history(history: Ints, part: Part) -> Ints:
+    """The expenditures of this part's cars."""
+    return key_table.kept(
+        history, lambda found: np.array([part.holds(key) for key in ((found["key"] - 1) >> 32).tolist()], bool)
     )
 
 

@@ -9,7 +9,7 @@ Invariant: the result does not depend on where epochs are cut.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from perseid.apps.linear_road.lines import REPORT
 from perseid.apps.linear_road.traffic import SEGMENTS, Traffic, merge_traffic, split_traffic
 from perseid.operators.operator import Operator
 from perseid.state.fields import state
+from perseid.state.partition import Part
 
 Ints = npt.NDArray[Any]
 
@@ -55,11 +56,11 @@ def _no_cars() -> Ints:
     return key_table.new_table(CAR)
 
 
-def split_cars(cars: Ints, belongs: Callable[[int, int], bool]) -> Ints:
-    """The cars on roads for which ``belongs(xway, dir)`` says so."""
+def split_cars(cars: Ints, part: Part) -> Ints:
+    """The cars on this part's roads."""
     records = key_table.taken(cars)
     roads = (records["key"] - 1) >> 32
-    mine = [road for road in np.unique(roads) if belongs(int(road) // 2, int(road) % 2)]
+    mine = [road for road in np.unique(roads) if part.holds((int(road) // 2, int(road) % 2))]
     return key_table.table_of(key_table.gather(records, np.flatnonzero(np.isin(roads, mine))), CAR)
 
 

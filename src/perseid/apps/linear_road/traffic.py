@@ -9,12 +9,14 @@ Invariant: ``stats[:, m % 8]`` belongs to minute m for the last 8 minutes up to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+
+from perseid.state.partition import Part
 
 SEGMENTS: Final = 100
 _RING: Final = 8  # minutes kept; a toll looks back 5
@@ -139,9 +141,9 @@ class Traffic:
         return ahead.astype(np.int16)
 
 
-def split_traffic(traffic: Traffic, belongs: Callable[[int, int], bool]) -> Traffic:
-    """The roads for which ``belongs(xway, dir)`` says so."""
-    mine = np.array([belongs(int(road) // 2, int(road) % 2) for road in traffic.roads], bool)
+def split_traffic(traffic: Traffic, part: Part) -> Traffic:
+    """This part's roads."""
+    mine = np.array([part.holds((int(road) // 2, int(road) % 2)) for road in traffic.roads], bool)
     kept = {int(road) for road in traffic.roads[mine]}
     return replace(
         traffic,
