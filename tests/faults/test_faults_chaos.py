@@ -22,6 +22,7 @@ def chaos(folder: Path, *options: str) -> tuple[int, dict, str]:  # type: ignore
     return done.returncode, json.loads(file.read_text()), done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_half_a_minute_of_chaos_is_survived(tmp_path: Path) -> None:
     code, outcome, said = chaos(tmp_path, "--minutes", "0.4", "--seed", "7", "--master", "local[6]")

@@ -82,6 +82,7 @@ def test_a_host_that_sleeps_and_wakes_changes_nothing(begin: Begin, folder: Fold
     assert running.progress().faults >= 1
 
 
+@slow
 def test_a_second_host_killed_during_the_recovery_is_survived(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, ROWS))
     apps.wait_for_checkpoint(running)
@@ -106,6 +107,7 @@ def test_hosts_killed_again_and_again_lose_nothing(begin: Begin, folder: Folder)
     apps.check_counts(folder.out, ROWS)
 
 
+@slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_host_killed_while_it_writes_a_snapshot_loses_nothing(begin: Begin, folder: Folder, scheme: str) -> None:
     running = begin(apps.heavy(folder.out, ROWS), scheme)
@@ -174,6 +176,7 @@ def test_two_units_stay_exact_whatever_lies_between_them(begin: Begin, folder: F
     survive(app, begin, folder, shard=shard, check=lambda: apps.check_units(folder.out, ROWS))
 
 
+@slow
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_three_units_whose_hosts_all_die_stay_exact(begin: Begin, folder: Folder, scheme: str) -> None:
     app = apps.units(folder.out, ROWS, third=True)
@@ -186,6 +189,7 @@ def test_an_operator_with_two_inputs_stays_exact(begin: Begin, folder: Folder) -
     survive(app, begin, folder, check=lambda: apps.check_two_inputs(folder.out, ROWS))
 
 
+@slow
 def test_a_stateful_result_with_two_sinks_is_the_same_in_both(begin: Begin, folder: Folder) -> None:
     app = apps.fan_out(folder.out, ROWS)
     survive(app, begin, folder, check=lambda: apps.check_fan_out(folder.out, ROWS))
@@ -203,6 +207,7 @@ def test_timers_and_time_to_live_are_the_same_after_a_recovery(begin: Begin, fol
     survive(app, begin, folder, every_host=True, check=lambda: apps.check_visits(folder.out, rows))
 
 
+@slow
 def test_late_rows_are_the_same_rows_after_a_recovery(begin: Begin, folder: Folder) -> None:
     app = apps.late(folder.out, ROWS)
     survive(app, begin, folder, check=lambda: None)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
 from pathlib import Path
 
 import apps
@@ -16,6 +14,7 @@ from perseid import PerseidError
 from perseid.apps.linear_road import generate, results
 from perseid.apps.linear_road.feed import Feed, cut
 from perseid.apps.linear_road.graph import linear_road
+from perseid.testing import kill
 
 pytestmark = pytest.mark.spark
 
@@ -43,7 +42,7 @@ def test_a_killed_host_changes_no_toll_accident_or_balance(spark: SparkSession, 
     )
     try:
         apps.wait_for_checkpoint(running)
-        os.kill(apps.working_hosts(running)[0], signal.SIGKILL)
+        kill(running, host=0)
         assert running.wait(200), running.progress()
         assert running.progress().faults >= 1
     finally:

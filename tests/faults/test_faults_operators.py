@@ -58,6 +58,7 @@ def test_rows_an_operator_cannot_take_are_put_aside_and_all_others_counted(begin
     apps.check_totals(folder.out, "key", Counter(n % apps.KEYS for n in range(ROWS) if n not in set(aside)))
 
 
+@pytest.mark.slow
 def test_rows_put_aside_stay_aside_when_their_epoch_is_replayed(begin: Begin, folder: Folder) -> None:
     running = begin(breaking(folder, "always"), dead_letters=True, checkpoint=apps.scheme("parallel", 600))
     apps.wait_for_epoch(running, BAD // EPOCH_ROWS + 3)

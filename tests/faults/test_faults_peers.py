@@ -72,6 +72,7 @@ def test_strangers_on_a_hosts_port_change_nothing(running: Running, folder: Fold
         peer.close()
 
 
+@pytest.mark.slow
 def test_a_flood_of_half_open_connections_does_not_close_the_host_to_its_own(running: Running, folder: Folder) -> None:
     flood = []
     with contextlib.suppress(OSError):

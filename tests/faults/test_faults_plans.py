@@ -59,6 +59,7 @@ def test_a_slow_host_on_an_overloaded_machine_with_a_busy_disk_stays_exact(
     apps.check_counts(folder.out, ROWS)
 
 
+@pytest.mark.slow
 def test_a_root_that_is_away_for_a_while_holds_the_application_up_and_loses_nothing(
     struck: Callable[..., Report], folder: Folder
 ) -> None:
@@ -115,6 +116,7 @@ def test_a_host_that_no_application_of_this_size_has_is_named_and_nothing_is_str
     assert "host_lost" not in folder.kinds()
 
 
+@pytest.mark.slow
 def test_a_plan_beyond_the_run_is_named(struck: Callable[..., Report], folder: Folder) -> None:
     with pytest.raises(FaultError, match=r"beyond the run.*\n  - at epoch 9999: kill host 0"):
         struck(apps.counts(folder.out, ROWS), at(epoch=9999).kill(host=0))

@@ -85,6 +85,7 @@ def test_all_snapshots_corrupt_means_from_the_first_row_again_while_it_can_be_re
     assert (last["checkpoint"], last["lost_epochs"]) == (None, 0)
 
 
+@pytest.mark.slow
 def test_all_snapshots_corrupt_and_the_ledger_trimmed_is_said_aloud_and_goes_on(begin: Begin, folder: Folder) -> None:
     half_done(begin, folder, keep=1)
     damaged(folder, "all")
@@ -95,6 +96,7 @@ def test_all_snapshots_corrupt_and_the_ledger_trimmed_is_said_aloud_and_goes_on(
     assert added == ROWS  # no row is lost or doubled in the output even so
 
 
+@pytest.mark.slow
 def test_a_torn_end_of_the_ledger_is_dropped(begin: Begin, folder: Folder) -> None:
     half_done(begin, folder)
     ledger = max(Path(folder.root, "ledger").glob("*.jsonl"))
@@ -188,6 +190,7 @@ def test_a_full_root_holds_the_application_up_and_loses_nothing(begin: Begin, fo
         apps.check_counts(folder.out, ROWS)
 
 
+@pytest.mark.slow
 def test_a_full_sink_holds_the_application_up_and_loses_nothing(begin: Begin, folder: Folder) -> None:
     with mounted(Path(folder.out), "size=4m"):
         running = begin(apps.counts(folder.out, ROWS))

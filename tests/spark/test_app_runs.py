@@ -31,6 +31,7 @@ def test_tmi_infers_modes(spark: SparkSession, tmp_path: Path) -> None:
     assert numbers["accuracy"] > 0.85
 
 
+@pytest.mark.slow
 def test_bcp_counts_and_foretells(spark: SparkSession, tmp_path: Path) -> None:
     app = bcp.build(scale=0.008, minutes=3, windows=2, output=tmp_path / "out")
     ran(spark, app, tmp_path, 6 * 15)
@@ -39,6 +40,7 @@ def test_bcp_counts_and_foretells(spark: SparkSession, tmp_path: Path) -> None:
     assert numbers["forecast_error"] < numbers["unchanged_error"]
 
 
+@pytest.mark.slow
 def test_signalguru_sees_and_predicts(spark: SparkSession, tmp_path: Path) -> None:
     app = signalguru.build(scale=0.002, windows=3, output=tmp_path / "out")
     ran(spark, app, tmp_path, 60)

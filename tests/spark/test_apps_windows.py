@@ -24,6 +24,7 @@ pytestmark = pytest.mark.spark
 WIKI = Path(__file__).parents[3] / "shared" / "data" / "wiki" / "wikiticker-2015-09-12-sampled.json.gz"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not WIKI.exists(), reason="data is not there")
 def test_the_ranking_of_language_versions_is_that_of_a_plain_count(spark: SparkSession, tmp_path: Path) -> None:
     app = top_k(
@@ -44,6 +45,7 @@ def test_the_ranking_of_language_versions_is_that_of_a_plain_count(spark: SparkS
         assert ranking == sorted(counts[start].items(), key=lambda kn: (-kn[1], kn[0]))[:3]
 
 
+@pytest.mark.slow
 def test_an_open_loop_drops_what_waits_too_long_and_counts_it(spark: SparkSession, tmp_path: Path) -> None:
     store = Store.at(str(tmp_path))
     loop = open_loop(made_up_edits(rows=10_000), rate=1_000, backlog=500)

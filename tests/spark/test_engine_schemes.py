@@ -64,6 +64,7 @@ def test_adaptive_finds_out_when_the_state_is_small_and_says_why_it_checkpoints(
     assert len(recorded.sizes) > 1 and max(s.bytes for s in recorded.sizes) == largest
 
 
+@pytest.mark.slow
 def test_under_baseline_units_are_saved_alone_and_what_lies_between_them_spills(begin: Begin, tmp_path: Path) -> None:
     rows, out, root = 4_000, str(tmp_path / "out"), tmp_path / "root"
     running = begin(
