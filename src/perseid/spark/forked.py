@@ -1,7 +1,11 @@
 """Snapshots by ``fork()``: the child writes the state as of the boundary while the parent goes on (M4).
 
-Only the forking thread lives on in the child, so it uses nothing but pickle and OS calls, and leaves with ``os._exit``. On a root that is
-not local the child writes to the machine's own disk and the parent uploads: libraries behind remote stores do not survive a fork.
+Only the forking thread lives on in the child, so it uses nothing but pickle and OS calls, and leaves with ``os._exit``. It leaves as soon
+as its last byte is written; the parent makes the file durable, or uploads it where the root is not local: libraries behind remote stores
+do not survive a fork.
+
+As long as the child lives, every page that the parent changes is copied: time and memory. So the child is as quick as it can be, and has
+a head start: the parent touches no state before it is done, or ``_HEAD_START_MS`` have passed. See docs/design/engine.md.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import contextlib
 import gc
 import json
 import os
+import select
 import stat
 import threading
 import time
@@ -18,12 +23,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from perseid.errors import ChannelError, StorageFailed
+from perseid.errors import ChannelError, CorruptData, StorageFailed
 from perseid.spark.held import HeldShard, since
 from perseid.state.codec import encode
 from perseid.state.operator_state import capture
-from perseid.storage.snapshots import SnapshotFile, publish_snapshot, write_local_snapshot, write_snapshot
+from perseid.storage.snapshots import SnapshotFile, publish_snapshot, stage_snapshot, write_snapshot
 from perseid.storage.store import Store
+
+_HEAD_START_MS = 50
 
 
 class Snapshots:
@@ -44,12 +51,14 @@ class Snapshots:
             held.input.snapshot_taken()
         if command["synchronous"]:
             return lambda: self._write_now(command, helds, begun)
+        gc.collect(0)  # what is garbage now would never be collected once it is frozen
         gc.freeze()
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
             self._child(writer, checkpoint, command["shards"], helds)
         os.close(writer)
+        _wait_for_end(reader, _HEAD_START_MS)
 
         def rest() -> None:
             self._tell("forked", checkpoint=checkpoint, unit=unit, ms=since(begun))
@@ -79,8 +88,6 @@ class Snapshots:
         try:
             gc.disable()
             _close_sockets()
-            with contextlib.suppress(OSError, AttributeError):
-                os.nice(10)  # epochs go first
             for entry, held in zip(entries, helds, strict=True):
                 line = json.dumps(self._write(checkpoint, entry, held, forked=True)) + "\n"
                 os.write(writer, line.encode())
@@ -97,11 +104,12 @@ class Snapshots:
         begun = time.monotonic()
         shard = held.log.shard
         header = {"operator": shard.operator, "index": shard.index, "epoch": held.log.applied, "slots": entry["slots"]}
+        said: dict[str, Any] = {}
         try:
             buffers = encode(capture(held.operator))
-            if forked and self._store.local is None and self._copies is not None:
-                # A forked child must not use the library behind a remote store: the parent uploads.
-                file = write_local_snapshot(self._copies, entry["path"], header, buffers)
+            if forked:
+                file, staged = stage_snapshot(self._store, entry["path"], header, buffers, local=self._copies)
+                said["staged"] = str(staged)
             else:
                 file = write_snapshot(self._store, entry["path"], header, buffers, local=self._copies)
         except (StorageFailed, OSError) as error:
@@ -113,6 +121,7 @@ class Snapshots:
             "slots": entry["slots"],
             "epoch": held.log.applied,
             "file": {"path": file.path, "bytes": file.bytes, "digest": file.digest},
+            **said,
             "state_bytes": sum(memoryview(b).nbytes for b in buffers),
             "ms": since(begun),
         }
@@ -122,7 +131,7 @@ class Snapshots:
         with os.fdopen(reader, "rb") as lines:
             for line in lines:
                 message = {"checkpoint": checkpoint, **json.loads(line)}
-                if message["kind"] == "written" and self._store.local is None:
+                if message["kind"] == "written":
                     message = self._publish(message)
                 with contextlib.suppress(ChannelError):
                     self._tell(**message)
@@ -134,13 +143,20 @@ class Snapshots:
                 self._tell("snapshot_failed", checkpoint=checkpoint, message="the process that wrote the snapshot died")
 
     def _publish(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Bring a snapshot that the child wrote to the local disk into the store."""
+        """Make durable what the child wrote."""
+        begun = time.monotonic()
         try:
-            assert self._copies is not None, "only a local root has none"
-            publish_snapshot(self._store, SnapshotFile(**message["file"]), self._copies)
-        except (StorageFailed, OSError) as error:
+            publish_snapshot(self._store, SnapshotFile(**message["file"]), Path(message.pop("staged")))
+        except (StorageFailed, CorruptData) as error:
             return {"kind": "snapshot_failed", "checkpoint": message["checkpoint"], "message": str(error)}
-        return message
+        return {**message, "ms": message["ms"] + since(begun)}
+
+
+def _wait_for_end(reader: int, ms: int) -> None:
+    """Wait until the child has left, which closes its end of the pipe."""
+    poll = select.poll()
+    poll.register(reader, 0)
+    poll.poll(ms)
 
 
 def _close_sockets() -> None:

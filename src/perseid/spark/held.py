@@ -86,6 +86,9 @@ class HeldShards:
     def __getitem__(self, shard: ShardId) -> HeldShard:
         return self._shards[shard]
 
+    def clear(self) -> None:
+        self._shards.clear()
+
     # -- restore --------------------------------------------------------------------------------------------------
 
     def restore(self, command: dict[str, Any]) -> Restored:
@@ -95,6 +98,7 @@ class HeldShards:
             held = self._load(entry, Version(command["version"]), Epoch(command["retain_from"]), done)
             self._shards[held.log.shard] = held
             done.shards.append(held)
+        gc.unfreeze()
         gc.collect()
         gc.freeze()
         return done

@@ -8,6 +8,7 @@ nobody controls must not answer.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import hashlib
 import os
@@ -34,6 +35,8 @@ from perseid.storage.process import Process
 from perseid.storage.store import Store
 from perseid.vocabulary import ShardId
 
+_USUAL_THRESHOLD = gc.get_threshold()
+
 
 @dataclass(frozen=True, slots=True)
 class HostConfig:
@@ -57,6 +60,7 @@ class HostTask:
         for _ in batches:
             pass
         Host(self.config).serve()
+        _give_back_memory()
         yield pa.RecordBatch.from_pydict({"launch": pa.array([self.config.launch], pa.int64())})
 
 
@@ -92,6 +96,7 @@ class Host:
                 port=name[1],
                 unix=str(unix.getsockname()),
                 machine=machine_id(),
+                executor=f"{machine_id()}-{os.getppid()}",  # its workers are forked from one daemon
             )
             for listener in listeners:
                 threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
@@ -102,6 +107,7 @@ class Host:
             for listener in listeners:
                 listener.close()
             self.control.close()
+            self.shards.clear()
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _listen(self) -> tuple[socket.socket, socket.socket]:
@@ -222,6 +228,16 @@ class Host:
             self._tell(**notice)
         connection.send({"status": "ok"})
         connection.send_rows(held.schema, table.to_batches(max_chunksize=1 << 16))
+
+
+def _give_back_memory() -> None:
+    """Spark lets the worker live on for other tasks, and for hosts of other applications: leave it as empty as it was."""
+    gc.unfreeze()
+    gc.collect()
+    gc.set_threshold(*_USUAL_THRESHOLD)
+    pa.default_memory_pool().release_unused()
+    with contextlib.suppress(AttributeError):  # the C library of Linux distributions
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def local_copies(store: Store) -> Path | None:

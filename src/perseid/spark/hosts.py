@@ -2,6 +2,9 @@
 
 A host that dies and comes back is another host, with another id: what an old one still says or does carries the old id and is
 not listened to.
+
+Hosts are spread over executors: one that comes up where more are than elsewhere is declined and started again, a few times, since Spark
+alone chooses where. Else the death of one executor could be the death of all hosts, and recovery would wait for a new JVM.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import signal
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +34,8 @@ from perseid.storage.process import Process
 from perseid.storage.store import Store
 from perseid.vocabulary import HostId, ShardId
 
+_DECLINES = 4
+_EXECUTOR_WAIT_S = 15.0
 HOMES = 4  # of a shard that are remembered: a short cut needs no long memory
 
 
@@ -40,6 +46,7 @@ class HostLink:
     id: HostId
     launch: int
     address: Address
+    executor: str
     process: Process
     connection: Connection
     sending: threading.Lock
@@ -74,6 +81,8 @@ class Hosts:
         self._launches: dict[int, threading.Thread] = {}
         self._dropped_launches: set[int] = set()
         self._registered_launches: set[int] = set()
+        self._declined: Counter[int] = Counter()  # launches, how often
+        self._executors = 0
         self._lock = threading.Lock()
         self._closing = False
         self._tag = f"perseid-{os.getpid()}-{secret.hex()[:8]}"
@@ -94,12 +103,15 @@ class Hosts:
 
     def _run(self, launch: int) -> None:
         config = HostConfig(launch, self._address, self._secret, self._store, self._operators, self._heartbeat_ms)
-        reason = "its task ended"
-        try:
-            with tagged(self._spark, f"{self._tag}-host-{launch}"):
-                self._spark.range(0, 1, 1, 1).mapInArrow(HostTask(config), "launch long").collect()
-        except Exception as error:
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        self._await_executors()
+        reason, declined = "its task ended", -1
+        while declined < self._declined[launch] and not self._closing:
+            declined = self._declined[launch]
+            try:
+                with tagged(self._spark, f"{self._tag}-host-{launch}"):
+                    self._spark.range(0, 1, 1, 1).mapInArrow(HostTask(config), "launch long").collect()
+            except Exception as error:
+                reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         self._launches.pop(launch, None)
         if self._closing:
             return
@@ -109,6 +121,21 @@ class Hosts:
             return
         for link in [link for link in self._links.values() if link.launch == launch and not link.dropped]:
             self._post(on.HostDisconnected(link.id, reason))
+
+    def _await_executors(self) -> None:
+        """Where an executor died and other hosts live on, wait for the one in its place, so as not to crowd the rest."""
+        until = time.monotonic() + _EXECUTOR_WAIT_S
+        while (now := executors(self._spark)) < self._executors and self._links and time.monotonic() < until:
+            if self._closing:
+                return
+            time.sleep(0.2)
+        self._executors = now
+
+    def _crowded(self, executor: str) -> bool:
+        """Has it more hosts than another?"""
+        hosts = Counter(link.executor for link in self._links.values())
+        least = min(hosts.values(), default=0) if len(hosts) >= self._executors else 0
+        return hosts[executor] > least
 
     # -- listening ------------------------------------------------------------------------------------------------
 
@@ -157,12 +184,16 @@ class Hosts:
         with self._lock:
             if self._closing or launch in self._dropped_launches:
                 return None  # Spark tried a dropped host's task once more
+            if self._declined[launch] < _DECLINES and self._crowded(hello["executor"]):
+                self._declined[launch] += 1
+                return None
             host = HostId(self._next)
             self._next += 1
             link = HostLink(
                 host,
                 launch,
                 Address(hello["host"], hello["port"], hello["unix"], hello["machine"]),
+                hello["executor"],
                 Process.from_json(hello["process"]),
                 connection,
                 threading.Lock(),
@@ -248,6 +279,15 @@ class Hosts:
             link.connection.abort()
         for folder in self._left:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def executors(spark: SparkSession) -> int:
+    """How many there are; one where Spark does not tell."""
+    try:
+        known = len(spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos())  # the driver is one of them
+    except Exception:  # Spark Connect has no such thing; a context that is being stopped has none any more
+        return 1
+    return max(1, known - 1)
 
 
 def control_ip(spark: SparkSession) -> str:

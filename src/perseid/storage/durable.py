@@ -25,15 +25,26 @@ def write_file(target: Path, chunks: Iterable[bytes | memoryview], *, durable: b
     """Temporary file, fsync, atomic rename, fsync of the folder. Chunks are let go as soon as they are written."""
     with reported("write", str(target)):
         temporary, size = write_temporary(target, chunks, durable=durable)
-        try:
-            temporary.rename(target)
-        except OSError:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
+        _give_name(temporary, target)
         if durable:
             sync_folder(target.parent)
     return size
+
+
+def publish_temporary(temporary: Path, target: Path) -> None:
+    """Make a temporary file durable that somebody else wrote without, and give it its name."""
+    sync_file(temporary)
+    _give_name(temporary, target)
+    sync_folder(target.parent)
+
+
+def _give_name(temporary: Path, target: Path) -> None:
+    try:
+        temporary.rename(target)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
 
 
 def make_folder(folder: Path) -> None:

@@ -12,7 +12,6 @@ version before. On a local store only operating system calls are made, so that a
 from __future__ import annotations
 
 import json
-import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -25,8 +24,8 @@ import numpy as np
 import xxhash
 
 from perseid.errors import CorruptData, StorageFailed
-from perseid.storage.durable import write_file
-from perseid.storage.store import TEMPORARY, Readable, Store, is_medium_error, reported, token
+from perseid.storage.durable import publish_temporary, write_file, write_temporary
+from perseid.storage.store import TEMPORARY, Readable, Store, is_medium_error, reported
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -53,43 +52,57 @@ def write_snapshot(
 ) -> SnapshotFile:
     """Write a snapshot, and a second copy below the folder ``local`` if given. Durable in the store when it returns.
 
-    The second copy only makes recovery faster: it is a hard link if possible, else it is written first and then
-    copied to the store, and if there is no room for it there is none. On a store that is not local this must not run
-    in a forked child: let the child ``write_local_snapshot`` and the parent ``publish_snapshot``.
+    The second copy only makes recovery faster: if there is no room for it there is none.
     """
-    framed = _Framed(header, buffers)
-    if local is not None and not _same_filesystem(store, local):
+    if local is not None or store.local is not None:
         try:
-            file = write_local_snapshot(local, path, header, buffers)
+            file, staged = stage_snapshot(store, path, header, buffers, local=local)
         except StorageFailed:
-            if not isinstance(buffers, Sequence):  # half of it is consumed
+            if store.local is not None or not isinstance(buffers, Sequence):  # half of it is consumed
                 raise
         else:
-            publish_snapshot(store, file, local)
+            publish_snapshot(store, file, staged)
             return file
-    size = store.write(path, framed)
-    if local is not None and store.local is not None:
-        with suppress(OSError):
-            _link(store.local / path, local / path)
-    return SnapshotFile(path, size, framed.digest)
-
-
-def write_local_snapshot(local: Path, path: str, header: Mapping[str, Any], buffers: Iterable[Buffer]) -> SnapshotFile:
-    """Write a snapshot to this machine's own disk only. Fork-safe. It counts for nothing before it is published."""
     framed = _Framed(header, buffers)
-    size = write_file(local / path, framed, durable=False)
+    size = store.write(path, framed)
     return SnapshotFile(path, size, framed.digest)
 
 
-def publish_snapshot(store: Store, file: SnapshotFile, local: Path) -> None:
-    """Copy a snapshot from this machine's own disk to the store; durable there when it returns."""
-    where = str(local / file.path)
-    with reported("copy", where):
-        copied = store.write(file.path, _pieces_of(local / file.path))
+def stage_snapshot(
+    store: Store, path: str, header: Mapping[str, Any], buffers: Iterable[Buffer], *, local: Path | None
+) -> tuple[SnapshotFile, Path]:
+    """Write a snapshot to this machine: the second copy, or without one a temporary file of a local store; and where that is.
+
+    Fork-safe. Nothing is durable, and it counts for nothing, before it is published.
+    """
+    framed = _Framed(header, buffers)
+    if local is not None:
+        try:
+            size = write_file(local / path, framed, durable=False)
+            return SnapshotFile(path, size, framed.digest), local / path
+        except StorageFailed:
+            if store.local is None or not isinstance(buffers, Sequence):
+                raise
+            framed = _Framed(header, buffers)
+    assert store.local is not None, "a store that is not local needs a folder on this machine"
+    with reported("write", store.uri(path)):
+        staged, size = write_temporary(store.local / path, framed, durable=False)
+    return SnapshotFile(path, size, framed.digest), staged
+
+
+def publish_snapshot(store: Store, file: SnapshotFile, staged: Path) -> None:
+    """Bring a snapshot that was staged into the store; durable there when it returns."""
+    if staged.name.startswith(TEMPORARY):
+        assert store.local is not None
+        with reported("write", store.uri(file.path)):
+            publish_temporary(staged, store.local / file.path)
+        return
+    with reported("copy", str(staged)):
+        copied = store.write(file.path, _pieces_of(staged))
     if copied != file.bytes:
         store.delete(file.path)
         raise CorruptData(
-            f"{where}: expected {file.bytes} bytes, got {copied}: somebody changed it; take the snapshot again"
+            f"{staged}: expected {file.bytes} bytes, got {copied}: somebody changed it; take the snapshot again"
         )
 
 
@@ -205,21 +218,3 @@ def _pieces_of(path: Path) -> Iterator[bytes]:
     with path.open("rb", buffering=0) as stream:
         while piece := stream.read(4 * _PIECE):
             yield piece
-
-
-def _same_filesystem(store: Store, local: Path) -> bool:
-    if store.local is None:
-        return False
-    with suppress(OSError):
-        local.mkdir(parents=True, exist_ok=True)
-        return local.stat().st_dev == store.local.stat().st_dev
-    return True  # no folder, so no second copy: let the link fail
-
-
-def _link(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f"{TEMPORARY}{target.name}-{token()}")
-    os.link(source, temporary)
-    temporary.replace(target)
-    # A link that names the same file already makes ``replace`` do nothing: then the temporary name is still there.
-    temporary.unlink(missing_ok=True)

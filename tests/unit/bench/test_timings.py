@@ -3,6 +3,7 @@ import pytest
 from perseid.bench.measuring.timings import (
     Commit,
     Recovery,
+    checkpoint_pairs,
     from_journal,
     from_progress,
     gaps_ms,
@@ -32,6 +33,12 @@ def test_an_epoch_partly_in_the_window_counts_by_its_part():
     assert rows_per_s_within([*STEADY, Commit(5500, 400, 500)], from_ms=4000, length_ms=1500) == pytest.approx(
         1000 / 1.5
     )
+
+
+def test_a_checkpoint_is_compared_with_the_time_after_it():
+    slow = [Commit(at_ms=1000 * n, ms=900, rows=400) for n in range(6, 8)]
+    fast = [Commit(at_ms=1000 * n, ms=900, rows=500) for n in range(8, 10)]
+    assert checkpoint_pairs([*STEADY, *slow, *fast], [5000, 9000], 2000) == [(400, 500)]
 
 
 def test_gaps_are_of_the_whole_cycle():

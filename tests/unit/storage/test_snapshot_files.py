@@ -16,7 +16,7 @@ from perseid.storage.snapshots import (
     SnapshotFile,
     publish_snapshot,
     read_snapshot,
-    write_local_snapshot,
+    stage_snapshot,
     write_snapshot,
 )
 from perseid.storage.store import Store
@@ -113,28 +113,21 @@ def test_writing_takes_little_memory_beside_the_state(tmp_path: Path) -> None:
     assert int(done.stdout) < 24
 
 
-def test_a_forked_child_can_write(store: Store, tmp_path: Path) -> None:
+def test_a_forked_child_can_write_and_its_parent_publish(store: Store, tmp_path: Path) -> None:
     child = os.fork()
     if child == 0:
         try:
-            file = write_snapshot(store, PATH, HEADER, BUFFERS, local=tmp_path / "copies")
-            (tmp_path / "said").write_text(json.dumps([file.path, file.bytes, file.digest]))
+            file, staged = stage_snapshot(store, PATH, HEADER, BUFFERS, local=None)
+            (tmp_path / "said").write_text(json.dumps([str(staged), file.path, file.bytes, file.digest]))
         finally:
             os._exit(0)
     os.waitpid(child, 0)
-    file = SnapshotFile(*json.loads((tmp_path / "said").read_text()))
+    staged, *said = json.loads((tmp_path / "said").read_text())
+    file = SnapshotFile(*said)
+    assert not store.exists(PATH)
+    publish_snapshot(store, file, Path(staged))
+    assert not Path(staged).exists()
     assert read_snapshot(store, file, local=None)[0] == HEADER
-
-
-def test_the_second_copy_is_a_link_on_the_same_filesystem_and_is_read_first(store: Store, tmp_path: Path) -> None:
-    local = tmp_path / "copies"
-    for _ in range(2):  # the second time over the first
-        file = write_snapshot(store, PATH, HEADER, BUFFERS, local=local)
-    assert (local / PATH).samefile(store.local / PATH)
-    assert names((local / PATH).parent) == ["count-0.snapshot"]
-    assert read_snapshot(store, file, local=local)[2] == "local"
-    store.delete(PATH)
-    assert read_snapshot(store, file, local=local)[2] == "local"
 
 
 def test_elsewhere_the_second_copy_is_written_first(elsewhere: Store, tmp_path: Path) -> None:
@@ -180,21 +173,21 @@ def test_without_room_for_a_second_copy_there_is_none(
 
 
 def test_a_child_may_write_for_itself_and_its_parent_publish(elsewhere: Store, tmp_path: Path) -> None:
-    file = write_local_snapshot(tmp_path, PATH, HEADER, iter(BUFFERS))
+    file, staged = stage_snapshot(elsewhere, PATH, HEADER, iter(BUFFERS), local=tmp_path)
     assert not elsewhere.exists(PATH)
-    publish_snapshot(elsewhere, file, tmp_path)
+    publish_snapshot(elsewhere, file, staged)
     assert read_snapshot(elsewhere, file, local=None)[0] == HEADER
 
 
 def test_what_is_not_there_to_be_published_is_reported(elsewhere: Store, tmp_path: Path) -> None:
-    file = write_local_snapshot(tmp_path, PATH, HEADER, BUFFERS)
+    file, staged = stage_snapshot(elsewhere, PATH, HEADER, BUFFERS, local=tmp_path)
     (tmp_path / PATH).write_bytes(b"short")
     with pytest.raises(CorruptData, match="take the snapshot again"):
-        publish_snapshot(elsewhere, file, tmp_path)
+        publish_snapshot(elsewhere, file, staged)
     assert not elsewhere.exists(PATH)
     (tmp_path / PATH).unlink()
     with pytest.raises(StorageFailed):
-        publish_snapshot(elsewhere, file, tmp_path)
+        publish_snapshot(elsewhere, file, staged)
     assert not elsewhere.exists(PATH)
 
 

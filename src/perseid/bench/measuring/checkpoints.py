@@ -1,22 +1,25 @@
 """What asynchronous checkpoints of 300 MB of state cost: throughput with one every 10 s against none, and the longest stall.
 
+One application takes a checkpoint every 20 s. The 10 s from the beginning of one are compared with the next 10 s, which have none: both
+in the same processes, seconds apart, so that little but the checkpoint differs. The cost is the median over all such pairs.
+
 ``longest_stall_ms`` is the longest time for which a checkpoint held back the start of an epoch: from the order to take snapshots
-until the last host had forked and said so. A window of measuring is a whole number of checkpoint periods. Rounds alternate which
-of the two comes first. The memory of the hosts is sampled while they checkpoint.
+until the last host had forked and said so. The memory of the hosts is sampled all the time.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import perseid
+from perseid import every
 from perseid.bench.measuring import applications, ours
 from perseid.bench.measuring.memory import MB, HostMemory
 from perseid.bench.measuring.results import Results
 from perseid.bench.measuring.side import Side
 from perseid.bench.measuring.sizes import CHECKPOINT_S, SHARDS, Sizes
-from perseid.bench.measuring.timings import Commit, from_journal, gaps_ms, middle, rows_per_s_within, stalls_ms
+from perseid.bench.measuring.timings import Commit, checkpoint_pairs, from_journal, gaps_ms, middle, stalls_ms
 
 STATE_BYTES = 300 * MB
 EPOCH_ROWS = 250_000
@@ -25,35 +28,26 @@ WARM_EPOCHS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
-    """What one application did in its window."""
+class Window:
+    """What the application did while it was measured."""
 
-    rows_per_s: float
+    pairs: list[tuple[float, float]]  # rows/s with a checkpoint, rows/s without
     stalls_ms: list[float]
     commits: list[Commit]
     checkpoints_ms: list[float]  # when they began
     memory: tuple[int, int, int]  # of the fullest host with its children, of the fullest alone, of an empty one
 
 
-def measure(perseid: Side, work: Path, sizes: Sizes, results: Results) -> None:
-    window_s = sizes.checkpoint_window_s
-    assert window_s % CHECKPOINT_S == 0
-    stalls: list[float] = []
-    memory = [(0, 0, 0)]
-    for number in range(sizes.checkpoint_rounds):
-        order = (True, False) if number % 2 == 0 else (False, True)
-        found = {kept: perseid.call(run, work / f"{number}-{kept}", window_s, checkpoints=kept) for kept in order}
-        with_them, without = found[True], found[False]
-        results.sample("checkpointed_rows_per_s", with_them.rows_per_s, unit="rows/s")
-        results.sample("unchecked_rows_per_s", without.rows_per_s, unit="rows/s")
-        results.sample("checkpoint_cost_percent", 100 * (1 - with_them.rows_per_s / without.rows_per_s), unit="%")
-        stalls += with_them.stalls_ms
-        memory.append(with_them.memory)
-    assert stalls, "no checkpoint was taken"
-    results.sample("stall_ms", *stalls, unit="ms")
-    results.number("longest_stall_ms", max(stalls), "ms")
-    _draw(with_them, results)
-    _say_memory(*(max(one) for one in zip(*memory, strict=True)), results=results)
+def measure(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
+    found = side.call(run, work, sizes.checkpoint_pairs)
+    results.sample("checkpointed_rows_per_s", *(with_one for with_one, _ in found.pairs), unit="rows/s")
+    results.sample("unchecked_rows_per_s", *(without for _, without in found.pairs), unit="rows/s")
+    costs = [100 * (1 - with_one / without) for with_one, without in found.pairs]
+    results.sample("checkpoint_cost_percent", *costs, unit="%")
+    results.sample("stall_ms", *found.stalls_ms, unit="ms")
+    results.number("longest_stall_ms", max(found.stalls_ms), "ms")
+    _draw(found, results)
+    _say_memory(*found.memory, results=results)
 
 
 def _say_memory(full: int, alone: int, empty: int, *, results: Results) -> None:
@@ -66,31 +60,28 @@ def _say_memory(full: int, alone: int, empty: int, *, results: Results) -> None:
     results.number("host_bytes_per_state_byte", (full - empty - epochs) / state, "bytes a byte")
 
 
-def run(work: Path, window_s: int, *, checkpoints: bool) -> Round:
-    """On Perseid's side: one application, warmed up, then measured for a window."""
+def run(work: Path, pairs: int) -> Window:
+    """On Perseid's side: one application, warmed up, then measured through so many checkpoints."""
     app = applications.newest(work / "out", state_bytes=STATE_BYTES, rate=None)
-    scheme = ours.CHECKPOINTS if checkpoints else ours.NO_CHECKPOINTS
+    scheme = perseid.parallel(every(seconds=2 * CHECKPOINT_S))
     running = ours.start(app, work, checkpoint=scheme, max_rows_per_epoch=EPOCH_ROWS)
     ours.wait_for(running, lambda p: p.epoch >= WARM_EPOCHS)
-    from_ms = time.time() * 1000
     with HostMemory(running) as memory:
-        time.sleep(window_s)
-        last = running.progress().epoch
-        ours.wait_for(running, lambda p: p.epoch > last and (p.checkpoints > 0 or not checkpoints))
+        ours.wait_for(running, lambda p: p.checkpoints > pairs)
     journal = ours.end(running)
     commits = from_journal(journal)
-    until_ms = from_ms + window_s * 1000
-    inside = [entry for entry in journal if from_ms <= entry["at_ms"] <= until_ms + 2_000]
-    return Round(
-        rows_per_s_within(commits, from_ms, window_s * 1000),
+    began = [entry["at_ms"] for entry in journal if entry["kind"] == "checkpoint_started"][: pairs + 1]
+    inside = [entry for entry in journal if began[0] <= entry["at_ms"] < began[-1]]
+    return Window(
+        checkpoint_pairs(commits, began, CHECKPOINT_S * 1000),
         stalls_ms(inside),
-        [c for c in commits if from_ms <= c.at_ms <= until_ms],
-        [entry["at_ms"] for entry in inside if entry["kind"] == "checkpoint_started"],
+        [c for c in commits if began[0] <= c.at_ms <= began[-1]],
+        began[:-1],
         (memory.full, memory.alone, memory.empty),
     )
 
 
-def _draw(found: Round, results: Results) -> None:
+def _draw(found: Window, results: Results) -> None:
     """The gaps between commits over time, and when checkpoints began."""
     begin = found.commits[0].at_ms
     results.series("commit_at_s", [(c.at_ms - begin) / 1000 for c in found.commits[1:]])

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from perseid.spark.runtime import Running
 
-SAMPLE_S = 0.25
+SAMPLE_S = 0.1
 MB = 1_000_000
 
 

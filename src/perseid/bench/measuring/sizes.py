@@ -30,8 +30,7 @@ class Sizes:
     pandas: bool  # measure transformWithStateInPandas, too
     growth_epochs: int
     growth_from: int  # the driver's memory is first read after this many
-    checkpoint_rounds: int
-    checkpoint_window_s: int
+    checkpoint_pairs: int  # of 10 s with a checkpoint and 10 s without
     host_kills: int
     executor_kills: int
 
@@ -47,8 +46,7 @@ FULL = Sizes(
     pandas=True,
     growth_epochs=1_000,
     growth_from=200,
-    checkpoint_rounds=4,
-    checkpoint_window_s=20,
+    checkpoint_pairs=9,
     host_kills=7,
     executor_kills=3,
 )
@@ -63,8 +61,7 @@ QUICK = Sizes(
     pandas=False,
     growth_epochs=80,
     growth_from=40,
-    checkpoint_rounds=1,
-    checkpoint_window_s=10,
+    checkpoint_pairs=1,
     host_kills=2,
     executor_kills=1,
 )

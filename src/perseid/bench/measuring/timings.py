@@ -64,6 +64,14 @@ def rows_per_s_within(commits: Sequence[Commit], from_ms: float, length_ms: floa
     return rows * 1000 / length_ms
 
 
+def checkpoint_pairs(commits: Sequence[Commit], began_ms: Sequence[float], ms: float) -> list[tuple[float, float]]:
+    """Rows a second from the beginning of every checkpoint for so long, and from then until the next one began."""
+    return [
+        (rows_per_s_within(commits, began, ms), rows_per_s_within(commits, began + ms, after - began - ms))
+        for began, after in pairwise(began_ms)
+    ]
+
+
 def gaps_ms(commits: Sequence[Commit], discard: int) -> list[float]:
     """From commit to commit: the whole cycle, whatever a side counts as its own time."""
     assert discard > 0
