@@ -147,7 +147,7 @@ def test_a_host_that_could_not_take_a_snapshot_is_not_busy_for_good() -> None:
     scenario = calm(chain(1))
     controller = Controller(scenario.topology, scenario.settings, Past(), 0)
     controller.handle(on.HostRegistered(HostId(1)), 0)
-    controller.detector.work_began(HostId(1), 0)
+    controller.detector.work_began(HostId(1), 0, None)
     controller.handle(on.CheckpointFailed(controller.checkpoints.next_id, "a shard is not there", HostId(1)), 1)
     assert not controller.detector.busy
 

@@ -63,7 +63,7 @@ class TestWorld(World):
 
     def kill(self, host: HostId) -> None:
         assert self.driver is not None
-        kill_machine(self, self.driver.hosts[host].machine, 0)
+        kill_machine(self, self.driver.hosts.all[host].machine, 0)
 
     def later(self, ms: int, action: Callable[[], Any]) -> None:
         self.clock.at(ms, action)

@@ -190,6 +190,12 @@ class Checkpointing:
                 commands += self._unit_taken(unit)
         return tuple(commands)
 
+    def last_size(self, unit: UnitName, routes: tuple[Route, ...]) -> int | None:
+        """How large these shards were when they were last saved; None if they never were."""
+        saved = [self.newest.own_snapshot(unit, route.shard) for route in routes] if self.newest else []
+        known = [snapshot.state_bytes for snapshot in saved if snapshot is not None]
+        return sum(known) if known else None
+
     def _waited(self, unit: UnitName, epoch: Epoch) -> list[Command]:
         """A period shorter than an epoch gets fewer checkpoints than it asks for: say so, once."""
         assert self.pending is not None

@@ -441,13 +441,15 @@ class Controller:
         placed = {**place([s for s in plan.shards if s not in staying], working, idle), **staying}
         self.routing = self.routing.moved(dict(placed))
         recovering.version = self.routing.version
-        recovering.restoring = set(placed.values())
+        shards_of: dict[HostId, list[ShardId]] = {}
+        for shard in sorted(placed):
+            shards_of.setdefault(placed[shard], []).append(shard)
+        recovering.restoring = set(shards_of)
         recovering.to_replay = set(plan.replay)
-        for host in sorted(recovering.restoring):
-            self.detector.work_began(host, self.now_ms)
-            mine = sorted(s for s, h in placed.items() if h == host)
+        for host, mine in sorted(shards_of.items()):
             retain = min(self.pipeline.consumed(self.topology.shards[s]) for s in mine)
             shards = tuple((self.routing.routes[s], plan.shards[s], plan.base[self.topology.shards[s]]) for s in mine)
+            self.detector.work_began(host, self.now_ms, sum(saved.state_bytes for _, saved, _ in shards if saved))
             upto = {unit: last for unit, (_, last) in plan.replay.items()}
             commands.append(do.RestoreShards(host, self.routing.version, shards, Epoch(retain + 1), upto))
         if not placed:
@@ -498,7 +500,8 @@ class Controller:
         )
         for command in commands:
             if isinstance(command, do.TakeSnapshots):
-                self.detector.work_began(command.host, self.now_ms)
+                size = self.checkpoints.last_size(command.unit, command.shards)
+                self.detector.work_began(command.host, self.now_ms, size)
         return commands
 
     def _finish(self) -> list[do.Command]:
@@ -525,5 +528,5 @@ class Controller:
                 state = self.pipeline.units[self.topology.shards[shard]]
                 assert state.idle or state.replaying or state.cancelled or self.recovering.plan is None
         else:
-            homeless = [s for s, r in self.routing.routes.items() if r.host not in self.hosts]
-            assert not homeless, f"shards without a living host: {homeless}"
+            homeless = self.routing.hosts - self.hosts
+            assert not homeless, f"shards without a living host: on {homeless}"

@@ -7,14 +7,37 @@ their word makes it suspect, and a suspect has only ``suspect_misses`` heartbeat
 A host that alone cannot reach storage, again and again, is given up, too: its shards are better off elsewhere. Where every
 host has that trouble it is the storage's, and moving shards would not help.
 
+A host beats from a thread of its own, also while it restores or saves shards; but pickle holds the interpreter, and with it the
+heart, for as long as the state is large. So silence at work is given more time, by the size of the state (``patience``). Should that
+not be enough, it is doubled every time until a checkpoint is completed: no state is so large that its hosts are given up for ever.
+
 Invariant: a host is reported dead once, whatever number of observers saw it: one failure, one recovery.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from perseid.vocabulary import HostId
+
+WORK_PATIENCE_MS = 5_000
+WORK_BYTES_PER_MS = 8_000  # pickle reads objects at 8 MB/s and more
+UNKNOWN_PATIENCE_MS = 60_000
+LENIENCY_LIMIT = 64
+
+
+def patience_ms(state_bytes: int | None) -> int:
+    """How much longer than usual a host may be silent that restores or saves so much state; None: nobody knows how much."""
+    return UNKNOWN_PATIENCE_MS if state_bytes is None else WORK_PATIENCE_MS + state_bytes // WORK_BYTES_PER_MS
+
+
+class Work(NamedTuple):
+    """What a host was told to do, since when, and how much silence is allowed for it."""
+
+    since_ms: int
+    patience_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +56,11 @@ class Detector:
     heartbeat_ms: int
     misses: int = 7
     suspect_misses: int = 3
-    busy_ms: int = 60_000  # patience with a host that works on something that may hold it up (a restore)
+    stuck_ms: int = 600_000  # a host whose heart beats but whose work does not end is given up, too
     seen_ms: dict[HostId, int] = field(default_factory=dict)  # of hosts that are alive
     suspects: set[HostId] = field(default_factory=set)
-    busy: dict[HostId, int] = field(default_factory=dict)  # since when
+    busy: dict[HostId, Work] = field(default_factory=dict)  # the oldest work first
+    leniency: int = 1  # times the patience with a host at work
     troubles: int = 3  # reports in a row of its own trouble, and nobody else's, after which a host is given up
     troubled: dict[HostId, int] = field(
         default_factory=dict
@@ -50,10 +74,11 @@ class Detector:
             self.seen_ms[host] = now_ms
             self.suspects.discard(host)
 
-    def work_began(self, host: HostId, now_ms: int) -> None:
-        """The host was told to do something that may keep it from answering."""
+    def work_began(self, host: HostId, now_ms: int, state_bytes: int | None) -> None:
+        """The host was told to do something that may keep its heart from beating, with so much state."""
         if host in self.seen_ms:
-            self.busy[host] = now_ms
+            self.busy.pop(host, None)
+            self.busy[host] = Work(now_ms, patience_ms(state_bytes))
 
     def work_ended(self, host: HostId, now_ms: int) -> None:
         if self.busy.pop(host, None) is not None:
@@ -73,8 +98,9 @@ class Detector:
         return (self._bury(host, reason, now_ms),) if alone and self.troubled[host] >= self.troubles else ()
 
     def trouble_ended(self) -> None:
-        """A checkpoint was completed: everybody could write."""
+        """A checkpoint was completed: everybody could write, and did so in time."""
         self.troubled.clear()
+        self.leniency = 1
 
     def lost(self, host: HostId, reason: str, now_ms: int) -> tuple[Death, ...]:
         """Its connection broke, or it gave itself up."""
@@ -84,21 +110,30 @@ class Detector:
 
     def tick(self, now_ms: int) -> tuple[Death, ...]:
         """Who has been silent for too long?"""
-        deaths = []
+        oldest = next(iter(self.busy.values()), None)
+        stuck = oldest is not None and now_ms - oldest.since_ms > self.stuck_ms
+        if not stuck and now_ms - min(self.seen_ms.values(), default=now_ms) <= self.heartbeat_ms * self.suspect_misses:
+            return ()  # nobody: asked again and again, for thousands of hosts
+        deaths, at_work = [], False
         for host, seen in list(self.seen_ms.items()):
-            if host in self.busy:
-                limit, since = self.busy_ms, self.busy[host]
-            else:
-                limit = self.heartbeat_ms * (self.suspect_misses if host in self.suspects else self.misses)
-                since = seen
-            if now_ms - since > limit:
+            limit = self.heartbeat_ms * (self.suspect_misses if host in self.suspects else self.misses)
+            work = self.busy.get(host)
+            if work is not None:
+                limit += work.patience_ms * self.leniency
+            if now_ms - seen > limit:
                 deaths.append(self._bury(host, f"silent for {now_ms - seen} ms", now_ms))
+                at_work |= work is not None
+            elif work is not None and now_ms - work.since_ms > self.stuck_ms + work.patience_ms:
+                deaths.append(self._bury(host, f"at work for {now_ms - work.since_ms} ms", now_ms))
+        if at_work:
+            self.leniency = min(2 * self.leniency, LENIENCY_LIMIT)
         return tuple(deaths)
 
-    def paused(self, now_ms: int) -> None:
-        """The observer itself was away (not scheduled, suspended): nobody's silence in that time counts."""
-        for host in self.seen_ms:
-            self.seen_ms[host] = now_ms
+    def heartbeats_arrived(self, now_ms: int, *, silent: Set[HostId]) -> None:
+        """Those of all hosts but these, at once."""
+        still = {host: seen for host in silent if (seen := self.seen_ms.get(host)) is not None}
+        self.seen_ms = {**dict.fromkeys(self.seen_ms, now_ms), **still}
+        self.suspects &= silent
 
     def _bury(self, host: HostId, reason: str, now_ms: int) -> Death:
         seen = self.seen_ms.pop(host)

@@ -10,7 +10,7 @@ Invariant: the shards of an operator cover the slots 0 … SLOTS-1 without gap o
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -64,6 +64,11 @@ class RoutingTable:
 
     def shards_on(self, host: HostId) -> tuple[ShardId, ...]:
         return self._by_host.get(host, ())
+
+    @property
+    def hosts(self) -> Set[HostId | None]:
+        """All that hold a shard; None, if a shard has no host."""
+        return self._by_host.keys()
 
     def of(self, operator: OperatorName) -> tuple[Route, ...]:
         """The routes of one operator, by shard index."""

@@ -161,12 +161,14 @@ class Witness:
                     )
 
     def _saved_alone(self, manifest: Manifest, alone: Mapping[UnitName, Epoch]) -> None:
+        held: dict[str, set[int]] = {}
+        for path, file in self.root.files.items():
+            held.setdefault(path.partition("/")[2], set()).add(file.state)
         for unit, epoch in {**manifest.cuts, **alone}.items():
             self._own[unit] = max(epoch, self._own.get(unit, 0))
             shards = [shard for shard, of in self._unit_of.items() if of == unit] if epoch else []
             for shard in shards:
-                name, state = f"/{shard.operator}-{shard.index}", self.oracle.state(shard, epoch)
-                if not any(f.state == state for path, f in self.root.files.items() if path.endswith(name)):
+                if self.oracle.state(shard, epoch) not in held.get(f"{shard.operator}-{shard.index}", ()):
                     broken("restores", f"unit {unit} is saved at epoch {epoch} without a file of shard {shard}")
 
     # -- trimming -------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perseid.simulation.faults import CutOff, Driver, Fault, Kill, Pause, Slow, Storage, name_of
+from perseid.simulation.hosts import VANISHED_MS
 from perseid.simulation.root import Manifest, Root
 from perseid.simulation.site import Machine
 
@@ -35,7 +36,11 @@ def wreak(world: World, fault: Fault) -> None:
             for machine in _machines(world, fault):
                 machine.cut_off_ms = max(machine.cut_off_ms, now + for_ms)
                 machine.away()
-                hit.append(bool(world.processes[machine.number]))
+                hosts = world.processes[machine.number]
+                hit.append(bool(hosts))
+                for driver in world.drivers if for_ms > VANISHED_MS else ():
+                    for host in hosts:
+                        driver.hosts.vanished(host)
             world.clock.after(for_ms, world.serve_waiting)
         case Storage():
             hit = [_storage(world, fault)]
@@ -63,8 +68,7 @@ def kill_machine(world: World, machine: Machine, down_ms: int) -> bool:
         world.process_ended(host)
     for driver in world.drivers:
         for host in hosts:
-            if driver.hosts.get(host.id) is host:
-                driver.lost(host, silently)
+            driver.hosts.lost(host, silently=silently)
     return bool(hosts)
 
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 from perseid.checkpoint.life import SavedShard
 from perseid.checkpoint.size_watch import SizeWatch
-from perseid.engine import events as on
 from perseid.engine.shard import Refusal, ShardLog
 from perseid.scaling.routing import Route
 from perseid.simulation.root import Root, Snapshot
@@ -65,10 +63,7 @@ class Host:
     dropped: bool = False  # the controller has given it up; it may not know yet
     inbound_ms: int = 0  # messages keep their order
     outbound_ms: int = 0
-
-    @cached_property
-    def heartbeat(self) -> on.HeartbeatArrived:
-        return on.HeartbeatArrived(self.id)
+    deaf_ms: int = 0  # until then pickle holds the interpreter, and with it the heart
 
     def ask(self, request: Request) -> int | Refusal:
         """What ``spark.host`` answers a task."""
@@ -119,5 +114,8 @@ class Host:
 
     def standing_at(self, shards: tuple[Route, ...], epoch: Epoch) -> bool:
         """Can a snapshot of these shards at this epoch be taken?"""
-        helds = [self.shards.get(route.shard) for route in shards]
-        return all(h is not None and h.log.applied == epoch and not h.log.poisoned for h in helds)
+        for route in shards:
+            held = self.shards.get(route.shard)
+            if held is None or held.log.applied != epoch or held.log.poisoned:
+                return False
+        return True

@@ -146,8 +146,8 @@ class EpochJob(Job):
         release = self.released(operator, self.command.release, self.command.release_covered)
         version = self.routing.version
         self.waiting = [
-            Request(ShardId(operator, i), self.epoch, version, rows, share(rows, i, count), release)
-            for i in range(count)
+            Request(shard, self.epoch, version, rows, share(rows, shard.index, count), release)
+            for shard in self.driver.shards[operator]
         ]
         self.states = {}
         if count > 1:
@@ -169,8 +169,7 @@ class EpochJob(Job):
         if self.waiting:
             self.step(self._ask, int(self.world.some("job") * pace), operator, rows)
             return
-        count = self.shape.operators[operator]
-        self.said[operator] = answers([self.states[ShardId(operator, i)] for i in range(count)], rows)
+        self.said[operator] = answers([self.states[shard] for shard in self.driver.shards[operator]], rows)
         self.step(self._next_operator, int(self.world.some("job") * pace))
 
     def _output(self) -> None:
@@ -214,10 +213,7 @@ class ReplayJob(Job):
             o for o in in_order(self.shape) if any(s.operator == o for s in self.lost) or self._stood_on(o)
         ]
         self.asked = [
-            ShardId(o, i)
-            for o in self.operators
-            for i in range(self.shape.operators[o])
-            if ShardId(o, i) in self.lost or self._stood_on(o)
+            shard for o in self.operators for shard in driver.shards[o] if shard in self.lost or self._stood_on(o)
         ]
         self.step(self._feed, self.world.some("replay"), command.first)
 
@@ -251,13 +247,12 @@ class ReplayJob(Job):
             release = self.released(operator, self.command.release, Epoch(0))
             wanted = self._stood_on(operator)
             states = []
-            for i in range(count):
-                shard = ShardId(operator, i)
+            for shard in self.driver.shards[operator]:
                 if shard not in self.lost and not wanted:
                     continue
                 recall = shard not in self.lost
                 request = Request(
-                    shard, epoch, self.routing.version, rows, share(rows, i, count), release, recall, wanted
+                    shard, epoch, self.routing.version, rows, share(rows, shard.index, count), release, recall, wanted
                 )
                 states.append(self.driver.ask(self.routing, request))
             if wanted:
@@ -274,8 +269,8 @@ def rebuilt(driver: SimulatedDriver, unit: UnitName, epoch: Epoch, routing: Rout
     said = []
     for operator in last:
         states = [
-            driver.ask(routing, Request(ShardId(operator, i), epoch, routing.version, NO_ROWS, 0, Epoch(0), True))
-            for i in range(shape.operators[operator])
+            driver.ask(routing, Request(shard, epoch, routing.version, NO_ROWS, 0, Epoch(0), True))
+            for shard in driver.shards[operator]
         ]
         said.append(answers(states, NO_ROWS))
     return together(said)

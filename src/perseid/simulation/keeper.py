@@ -83,7 +83,7 @@ class Keeper:
                 driver.tell(on.InflightSaved(checkpoint, stream, epoch, path), 0)
             case do.CommitCheckpoint(pending, _, covered):
                 self._commit(pending, covered)
-                driver.covered({**pending.cuts, **covered})
+                driver.errands.covered({**pending.cuts, **covered})
             case do.AbortCheckpoint(checkpoint):
                 root.reach(now)
                 root.delete(driver.generation, checkpoint)

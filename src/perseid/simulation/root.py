@@ -39,7 +39,7 @@ class Snapshot:
     epoch: Epoch
     path: str
     digest: int
-    bytes: int
+    state_bytes: int
 
 
 @dataclass(slots=True)

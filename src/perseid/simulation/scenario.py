@@ -56,6 +56,7 @@ class Scenario:
     plan: FaultPlan = FaultPlan()
     slots: int = 2  # hosts that fit on a machine
     epoch_rows: int = 1000  # at most, per source
+    state_bytes: int = 16_000  # of a shard
     chunks: int = 3  # a stage's shards are asked in so many steps
     mishaps: float = 0.05  # how often a task is tried again, outlives its job, or is cut short
     kept: float = 0.5  # how often the input that a dead host kept is found and whole, epoch by epoch

@@ -85,6 +85,7 @@ class World:
                 self.clock.at(planned.at_ms, self.strike, planned)
                 self.calm_ms = max(self.calm_ms, planned.at_ms + lasts_ms(planned.fault))
         self.driver: SimulatedDriver | None = None
+        self.done = False  # the driver has stopped
         self.drivers: list[SimulatedDriver] = []
 
     # -- time -----------------------------------------------------------------------------------------------------
@@ -92,11 +93,9 @@ class World:
     def run(self) -> Tally:
         """To the end. Raises ``PropertyBroken`` at the first thing that must never be."""
         self.start_driver()
-        limit_ms = self.scenario.limit_ms
-        while not self.done and self.clock.step():
-            if self.clock.now_ms > self.calm_ms + self.scenario.patience_ms and not self.by_epoch:
-                self._hanging()
-            if self.clock.now_ms > limit_ms:
+        clock, limit_ms, patience_ms = self.clock, self.scenario.limit_ms, self.scenario.patience_ms
+        while not self.done and clock.step():
+            if clock.now_ms > self.calm_ms + patience_ms and (not self.by_epoch or clock.now_ms > limit_ms):
                 self._hanging()
         driver = self.driver
         if driver is None or driver.stopped is None:
@@ -109,10 +108,6 @@ class World:
     def last_look(self) -> None:
         """All sinks once more, now that everything is over."""
         self.witness.ended(self.scenario.epochs)
-
-    @property
-    def done(self) -> bool:
-        return self.driver is not None and self.driver.stopped is not None
 
     def _hanging(self) -> None:
         controller = self.driver.controller if self.driver is not None else None
@@ -195,7 +190,7 @@ class World:
         """There may be room again."""
         waiting, self.waiting = self.waiting, []
         for driver in waiting:
-            driver._place_host()
+            driver.hosts.place()
 
     # -- what drivers tell ----------------------------------------------------------------------------------------
 

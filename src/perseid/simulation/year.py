@@ -12,7 +12,7 @@ from __future__ import annotations
 import gc
 import random
 import time
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -75,6 +75,7 @@ class YearWorld(World):
         self.span_ms, self._watch = span_ms, watch
         self._moments = sorted(p.at_ms for p in scenario.plan.faults if p.at_ms is not None)
         self._lead_ms = SETTLE_MS
+        self._quiet_ms = 0  # until then nothing happens
         self._admitted_ms = 0
         self._asked_ms: dict[tuple[int, str], int] = {}
         self.calm_ms = span_ms  # there is no deadline before the end
@@ -85,16 +86,19 @@ class YearWorld(World):
         controller, following = driver.controller, self.clock.next_ms
         recovering = controller.recovering
         waits = recovering is None or recovering.plan is not None  # for something that will be told
-        if driver.silent or following is None or not waits or controller.phase == "starting":
+        if driver.hosts.silent or following is None or not waits or controller.phase == "starting":
             return self.pulse
+        if recovering is None and controller.pipeline.quiet:  # machines may come back meanwhile: that changes nothing
+            following = max(following, self._quiet_ms)
         return max(CALM_BEATS * self.pulse, following - self.clock.now_ms - 1)
 
     def next_slice_ms(self, epoch: Epoch) -> int:
         now = self.clock.now_ms
-        at = bisect_right(self._moments, now)
+        at = bisect_left(self._moments, now)
         following = self._moments[at] if at < len(self._moments) else self.span_ms
         quiet = following - now - self._lead_ms
         if quiet > 2 * EPOCH_MS:
+            self._quiet_ms = now + quiet
             self._lead_ms = SETTLE_MS + self.random.randrange(PERIOD_MS)
             return quiet
         return EPOCH_MS
@@ -153,10 +157,10 @@ def simulate_year(
     plan, counts = datacenter.year(draw, place, days)
     span_ms = days * datacenter.DAY_MS
     settings = EngineSettings(scheme_named(scheme, PERIOD_MS / 1000), hosts=hosts, spares=0, keep=2, heartbeat_ms=2_000)
-    topology = side_by_side(hosts)
+    topology = settings.scheme.preserved(side_by_side(hosts))
     scenario = Scenario(
         seed, topology, settings, place, epochs=1 << 40, plan=plan, slots=2, chunks=1, mishaps=0.0,
-        patience_ms=7 * datacenter.DAY_MS, limit_ms=span_ms + 30 * datacenter.DAY_MS, times=TIMES,
+        patience_ms=7 * datacenter.DAY_MS, state_bytes=STATE_BYTES, limit_ms=span_ms + 30 * datacenter.DAY_MS, times=TIMES,
     )  # fmt: skip
     world = YearWorld(scenario, span_ms, watch)
     collecting = gc.isenabled()

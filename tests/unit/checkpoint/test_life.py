@@ -19,6 +19,7 @@ class Saved:
     operator: str
     index: int
     epoch: int
+    state_bytes: int = 0
 
 
 def pending(kind: str = "transient") -> PendingCheckpoint:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from perseid.recovery.detection import Detector
+from perseid.recovery.detection import Detector, patience_ms
 
 
 def detector() -> Detector:
-    d = Detector(heartbeat_ms=100, misses=7, suspect_misses=3, busy_ms=60_000)
+    d = Detector(heartbeat_ms=100, misses=7, suspect_misses=3)
     d.host_registered(1, 0)
     d.host_registered(2, 0)
     return d
@@ -43,20 +43,62 @@ def test_a_suspect_that_beats_is_no_suspect() -> None:
     assert d.tick(600) == ()
 
 
-def test_a_host_at_work_on_a_restore_may_be_silent() -> None:
+def test_a_host_at_work_may_be_silent_for_as_long_as_its_state_is_large() -> None:
     d = detector()
-    d.work_began(1, 100)
-    d.heartbeat_arrived(2, 5_000)
-    assert d.tick(5_100) == ()
-    d.work_ended(1, 5_200)
-    assert d.tick(5_300) == ()
+    d.work_began(1, 0, 80_000_000)
+    d.heartbeat_arrived(2, 15_000)
+    assert d.tick(15_100) == ()
+    d.work_ended(1, 15_200)
+    assert d.tick(15_300) == ()
     d.check()
+    assert patience_ms(0) < patience_ms(80_000_000) < patience_ms(None)
 
 
-def test_silence_while_the_observer_was_away_does_not_count() -> None:
+def test_a_small_state_is_no_reason_for_a_long_silence() -> None:
     d = detector()
-    d.paused(10_000)
-    assert d.tick(10_100) == ()
+    d.work_began(1, 0, 1_000)
+    d.heartbeat_arrived(2, 6_000)
+    (death,) = d.tick(6_000)
+    assert (death.host, death.reason) == (1, "silent for 6000 ms")
+
+
+def test_a_host_whose_heart_beats_may_work_for_minutes() -> None:
+    d = detector()
+    d.work_began(1, 0, 1_000)
+    for now_ms in range(0, 300_000, 200):
+        d.heartbeat_arrived(1, now_ms)
+        d.heartbeat_arrived(2, now_ms)
+        assert d.tick(now_ms) == ()
+
+
+def test_a_host_whose_work_never_ends_is_given_up_though_its_heart_beats() -> None:
+    d = detector()
+    d.work_began(1, 0, 1_000)
+    d.heartbeat_arrived(1, 700_000)
+    d.heartbeat_arrived(2, 700_000)
+    (death,) = d.tick(700_000)
+    assert (death.host, death.reason) == (1, "at work for 700000 ms")
+
+
+def test_silence_at_work_is_given_twice_the_time_after_it_has_cost_a_host() -> None:
+    d = detector()
+    given = []
+    for host in (10, 11, 12):
+        d.host_registered(host, 0)
+        d.work_began(host, 0, 0)
+        given.append(next(ms for ms in range(0, 100_000, 100) if any(x.host == host for x in d.tick(ms))))
+    assert [round(ms / given[0]) for ms in given] == [1, 2, 4]
+    d.trouble_ended()
+    assert d.leniency == 1, "a completed checkpoint says that all is well"
+
+
+def test_heartbeats_of_all_but_the_silent_ones() -> None:
+    d = detector()
+    d.suspected(1)
+    d.suspected(2)
+    d.heartbeats_arrived(10_000, silent={2, 77})
+    assert [death.host for death in d.tick(10_100)] == [2]
+    d.check()
 
 
 def test_a_host_that_alone_cannot_reach_storage_is_given_up() -> None:

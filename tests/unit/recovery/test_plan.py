@@ -15,6 +15,7 @@ class Saved:
     operator: str
     index: int
     epoch: int
+    state_bytes: int = 0
 
 
 A0, A1, B0 = ShardId("a", 0), ShardId("a", 1), ShardId("b", 0)

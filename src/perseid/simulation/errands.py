@@ -1,0 +1,142 @@
+"""Errands: what hosts do when they are told to, in virtual time: restore shards, save them, say how large they are (``spark.host``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from perseid.engine import commands as do
+from perseid.engine import events as on
+from perseid.errors import CorruptData, StorageFailed
+from perseid.scaling.routing import Route
+from perseid.simulation.host import Host, Request
+from perseid.simulation.root import Snapshot
+from perseid.vocabulary import Epoch, ShardId, UnitName
+
+if TYPE_CHECKING:
+    from perseid.simulation.driver import SimulatedDriver
+
+
+HOMES = 4  # of a shard that are remembered
+
+
+class Errands:
+    """Carried out on the hosts of one driver."""
+
+    def __init__(self, driver: SimulatedDriver) -> None:
+        self._driver, self._world, self._hosts = driver, driver.world, driver.hosts
+        self._clock, self._root = driver.clock, driver.root
+        self._homes: dict[ShardId, list[Host]] = {}
+
+    # -- restores -------------------------------------------------------------------------------------------------
+
+    def restore(self, host: Host, command: do.RestoreShards) -> None:
+        now = self._clock.now_ms
+        ms = self._world.some("restore") * host.machine.pace(now) * self._root.pace(now)
+        host.inbound_ms = max(host.inbound_ms, now + int(ms))  # what comes after it waits for it
+        host.deaf_ms = host.inbound_ms
+        self._clock.at(host.inbound_ms, self._hosts.deliver, host, self._restored, (host, command))
+
+    def _restored(self, host: Host, command: do.RestoreShards) -> None:
+        try:
+            for route, saved, epoch in command.shards:
+                state = host.restore(
+                    self._root, self._clock.now_ms, command.version, route, saved, epoch, command.retain_from
+                )
+                if not self._driver.fenced:
+                    self._world.witness.loaded(route.shard, epoch, state)
+        except (CorruptData, StorageFailed) as error:
+            corrupt, storage = isinstance(error, CorruptData), isinstance(error, StorageFailed)
+            self._hosts.word(host, on.RestoreFailed(host.id, command.version, str(error), corrupt, storage))
+        else:
+            reached = {route.shard: self._caught_up(host, route.shard, command) for route, _, _ in command.shards}
+            self._hosts.word(host, on.ShardsRestored(host.id, command.version, reached=reached))
+
+    def _caught_up(self, host: Host, shard: ShardId, command: do.RestoreShards) -> Epoch:
+        """By the input that its last home on this machine kept, as far as it is there and whole."""
+        homes = self._homes.setdefault(shard, [])
+        last = next((h for h in reversed(homes) if h.machine is host.machine and h is not host), None)
+        self._homes[shard] = [*homes[1 - HOMES :], host]
+        kept = last.shards[shard].kept if last is not None and shard in last.shards else {}
+
+        def found(epoch: Epoch) -> Request | None:
+            return kept.get(epoch) if self._world.random.random() < self._world.scenario.kept else None
+
+        upto = command.upto.get(self._driver.topology.shards[shard], Epoch(0))
+        return host.catch_up(shard, upto, found)
+
+    def covered(self, cuts: Mapping[UnitName, Epoch]) -> None:
+        """A checkpoint is committed: hosts let go of the input it covers."""
+        units = self._driver.topology.shards
+        for host in self._hosts.living.values():
+            for shard, held in host.shards.items():
+                if held.kept:
+                    upto = cuts[units[shard]]
+                    held.kept = {epoch: request for epoch, request in held.kept.items() if epoch > upto}
+
+    # -- sizes ----------------------------------------------------------------------------------------------------
+
+    def ask_sizes(self, host: Host, ask: do.AskSizes) -> None:
+        mine = [h.watch for shard, h in host.shards.items() if ask.shards is None or shard in ask.shards]
+        if mine:
+            self._hosts.word(host, on.SizesReported(host.id, ask.query, tuple(watch.answer(ask) for watch in mine)))
+
+    def quieten(self, host: Host) -> None:
+        for held in host.shards.values():
+            held.watch.quieten()
+
+    def sized(self, host: Host, request: Request) -> None:
+        """A shard says how large it is, if it has to: sizes rise and fall, each shard's in its own time."""
+        size = 100 * ((request.epoch + 3 * request.shard.index) % 7)
+        for notice in host.shards[request.shard].watch.sized(self._clock.now_ms, size):
+            self._hosts.word(host, notice)
+
+    # -- snapshots ------------------------------------------------------------------------------------------------
+
+    def snapshot(self, host: Host, command: do.TakeSnapshots) -> None:
+        now = self._clock.now_ms
+        if not host.standing_at(command.shards, command.epoch):
+            self._hosts.word(host, on.CheckpointFailed(command.checkpoint, "a shard is not there", host.id))
+            return
+        pace = host.machine.pace(now) * self._root.pace(now)
+        states = [(route, host.shards[route.shard].state) for route in command.shards]
+        if not command.synchronous:
+            self._forked(host, command)
+        last = 0
+        for saving in states:
+            last += int(self._world.some("snapshot") * pace)
+            if not command.synchronous:
+                self._clock.after(last, self._write, host, command, [saving])
+        if command.synchronous:
+            self._clock.after(last, self._write, host, command, states)
+
+    def _forked(self, host: Host, command: do.TakeSnapshots) -> None:
+        event = on.SnapshotsForked(host.id, command.checkpoint, command.unit)
+        self._world.snapshots_taken(event)
+        self._hosts.word(host, event)
+
+    def _write(self, host: Host, command: do.TakeSnapshots, states: list[tuple[Route, int]]) -> None:
+        """A forked child goes on when its host is killed; it sleeps and falls with the machine."""
+        now, machine = self._clock.now_ms, host.machine
+        if now < machine.asleep_ms:
+            self._clock.at(machine.asleep_ms, self._write, host, command, states)
+            return
+        if now < machine.down_ms or (command.synchronous and not host.alive):
+            return
+        results = [self._write_one(host, command, route.shard, state) for route, state in states]
+        if host.alive:
+            if command.synchronous:
+                self._forked(host, command)
+            for result in results:
+                self._hosts.word(host, result)
+
+    def _write_one(
+        self, host: Host, command: do.TakeSnapshots, shard: ShardId, state: int
+    ) -> on.SnapshotWritten | on.CheckpointFailed:
+        path, size = f"{command.checkpoint}/{shard.operator}-{shard.index}", self._world.scenario.state_bytes
+        try:
+            self._root.write_snapshot(self._clock.now_ms, path, state, size)
+        except StorageFailed as error:
+            return on.CheckpointFailed(command.checkpoint, str(error), host.id)
+        saved = Snapshot(shard.operator, shard.index, command.epoch, path, state, size)
+        return on.SnapshotWritten(command.checkpoint, shard, saved)
