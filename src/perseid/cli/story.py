@@ -35,7 +35,7 @@ def tone(record: Record) -> str:
         return "green"
     if kind in ("app_started", "app_stopped"):
         return "bold"
-    if kind in ("epoch_admitted", "epoch_committed", "snapshots_forked", "snapshot_written", "trimmed"):
+    if kind in ("epoch_admitted", "epoch_committed", "trimmed") or kind.startswith(("snapshot", "inflight")):
         return "dim"
     return ""
 
@@ -162,9 +162,15 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
     ),
     "warning": lambda r: str(r["message"]),
     "checkpoint_started": _checkpoint_started,
+    "snapshots_ordered": lambda r: (
+        f"checkpoint {r['checkpoint']}: host {r['host']} is to save unit {r['unit']} as of epoch {r['epoch']}"
+    ),
     "snapshots_forked": lambda r: f"checkpoint {r['checkpoint']}: host {r['host']} goes on, its snapshots are on their way",
     "snapshot_written": lambda r: (
         f"checkpoint {r['checkpoint']}: snapshot of {r['shard']} written, {size(r['bytes'])} in {duration(r['ms'])}"
+    ),
+    "inflight_saved": lambda r: (
+        f"checkpoint {r['checkpoint']}: epoch {r['epoch']} of stream {r['stream']} saved on its way, {size(r['bytes'])}"
     ),
     "checkpoint_committed": lambda r: (
         f"checkpoint {r['checkpoint']} committed: {size(r['bytes'])} in {duration(r['ms'])}"

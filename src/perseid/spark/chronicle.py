@@ -80,9 +80,11 @@ class Chronicle:
             self._rows_in += total[0]
             self._rows_out += total[1]
             self._rows.append((now, total[0]))
+        latest = list(self._reports.latest.values())
         self.record(
             "epoch_committed", epoch=admitted.epoch, ms=round(ms, 1), rows_in=total[0], rows_out=total[1],
-            state_bytes=sum(r.state_bytes for r in list(self._reports.latest.values())),
+            state_bytes=sum(r.state_bytes for r in latest),
+            worked_ms=round(sum(r.worked_ms for r in latest)), sizing_ms=round(sum(r.sizing_ms for r in latest), 3),
         )  # fmt: skip
 
     # -- commands and events that make the story ------------------------------------------------------------------
@@ -111,10 +113,18 @@ class Chronicle:
                 )
             case do.Noted(kind, facts):
                 self.record(kind, **facts)
-            case do.TakeSnapshots(host, checkpoint, unit, epoch):
+            case do.TakeSnapshots(host, checkpoint, unit, epoch, synchronous=synchronous):
                 if checkpoint not in self._checkpoint:
                     self._checkpoint[checkpoint] = (time.monotonic(), epoch)
                     self.record("checkpoint_started", checkpoint=checkpoint, epochs={unit: epoch})
+                self.record(
+                    "snapshots_ordered",
+                    checkpoint=checkpoint,
+                    host=host,
+                    unit=unit,
+                    epoch=epoch,
+                    synchronous=synchronous,
+                )
             case do.AbortCheckpoint(checkpoint, reason):
                 self.record("checkpoint_failed", checkpoint=checkpoint, error=reason)
             case do.Trim(_, oldest):
@@ -148,8 +158,12 @@ class Chronicle:
     def snapshot_written(self, checkpoint: int, message: Mapping[str, Any]) -> None:
         name = f"{message['shard'][0]}/{message['shard'][1]}"
         self.record(
-            "snapshot_written", checkpoint=checkpoint, shard=name, bytes=message["file"]["bytes"], ms=message["ms"]
-        )
+            "snapshot_written", checkpoint=checkpoint, shard=name, bytes=message["file"]["bytes"], ms=message["ms"],
+            serialise_ms=message["serialise_ms"],
+        )  # fmt: skip
+
+    def inflight_saved(self, checkpoint: int, stream: str, epoch: int, size: int) -> None:
+        self.record("inflight_saved", checkpoint=checkpoint, stream=stream, epoch=epoch, bytes=size)
 
     def checkpoint_committed(self, checkpoint: int, epoch: int, size: int) -> None:
         begun, _ = self._checkpoint.pop(checkpoint, (time.monotonic(), 0))

@@ -99,6 +99,7 @@ class Snapshots:
         header = {"operator": shard.operator, "index": shard.index, "epoch": held.log.applied, "slots": entry["slots"]}
         try:
             buffers = encode(capture(held.operator))
+            serialised_ms = since(begun)
             if forked and self._store.local is None and self._copies is not None:
                 # A forked child must not use the library behind a remote store: the parent uploads.
                 file = write_local_snapshot(self._copies, entry["path"], header, buffers)
@@ -115,6 +116,7 @@ class Snapshots:
             "file": {"path": file.path, "bytes": file.bytes, "digest": file.digest},
             "state_bytes": sum(memoryview(b).nbytes for b in buffers),
             "ms": since(begun),
+            "serialise_ms": serialised_ms,
         }
 
     def _reap(self, child: int, reader: int, checkpoint: int, expected: int) -> None:

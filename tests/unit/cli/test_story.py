@@ -118,6 +118,14 @@ RECORDS = [
         "checkpoint 4 starts at epochs 7 of a and 6 of b",
     ),
     (
+        {"kind": "snapshots_ordered", "checkpoint": 4, "host": 2, "unit": "main", "epoch": 7},
+        "checkpoint 4: host 2 is to save unit main as of epoch 7",
+    ),
+    (
+        {"kind": "inflight_saved", "checkpoint": 4, "stream": "pairs", "epoch": 7, "bytes": 2048},
+        "checkpoint 4: epoch 7 of stream pairs saved on its way, 2.0 KB",
+    ),
+    (
         {"kind": "snapshots_forked", "checkpoint": 4, "host": 2, "unit": "main"},
         "checkpoint 4: host 2 goes on, its snapshots are on their way",
     ),
