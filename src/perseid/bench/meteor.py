@@ -69,13 +69,14 @@ def _measure(
 ) -> None:  # fmt: skip
     with Side("meteor", work) as side:
         side.call(ours.begin)
-        side.call(running.warm, [next(iter(plan.cases())) for plan in chosen], work)
-        tell("warm")
-        for plan in chosen:
+        for number, plan in enumerate(chosen):
+            first = next(iter(plan.cases()))
+            plan = plan.at_pace(side.call(running.warm, first, work / "warm", plan.most_s / (2 if number else 1)))
+            tell(f"{plan.app} is warm; a window is {plan.window_s:g} s")
             recorded: Recording | None = None
-            for number, case in enumerate(plan.cases()):
+            for case in plan.cases():
                 try:
-                    ran = side.call(running.run, case, work / f"{case.name}-{number}", recorded)
+                    ran = side.call(running.run, case, work / case.name, recorded)
                     seen = _read(case, ran)
                 except (SideFailed, AssertionError) as error:
                     failures[case.name] = str(error) or type(error).__name__
@@ -89,7 +90,7 @@ def _measure(
 
 
 def _read(case: Case, ran: running.Ran) -> Seen:
-    found = window(ran.journal, ran.from_ms, case.window_s * 1000)
+    found = window(ran.journal, ran.from_ms, case.measured_s * 1000)
     lost = None if ran.killed_ms is None else recovery(ran.journal, ran.killed_ms)
     return Seen(case, found, lost, ran.busy_share, ran.unsynced_ms)
 

@@ -31,7 +31,7 @@ class Chronicle:
         self._durations: deque[float] = deque(maxlen=31)
         self._begun: dict[Epoch, float] = {}
         self._units_done: dict[Epoch, int] = {}
-        self._epoch_rows: dict[Epoch, tuple[int, int]] = {}
+        self._epoch_rows: dict[Epoch, tuple[int, int, int]] = {}  # in, out, bytes of state after it
         self._checkpoint: dict[int, tuple[float, int]] = {}
         self._last_checkpoint: CheckpointStatus | None = None
         self._checkpoints = 0
@@ -64,8 +64,11 @@ class Chronicle:
         rows_in = rows if rows is not None else sum(r.rows_in for r in reports.values())
         rows_out = sum(r.rows_out for r in reports.values())
         with self._lock:
-            before = self._epoch_rows.get(admitted.epoch, (0, 0))
-            total = self._epoch_rows[admitted.epoch] = (max(before[0], rows_in), before[1] + rows_out)
+            before = self._epoch_rows.get(admitted.epoch, (0, 0, 0))
+            state = before[2] + sum(
+                r.state_bytes for r in reports.values()
+            )  # as of this epoch, also if a unit is ahead
+            total = self._epoch_rows[admitted.epoch] = (max(before[0], rows_in), before[1] + rows_out, state)
             self._late += sum(r.late_rows for r in reports.values())
             done = self._units_done[admitted.epoch] = self._units_done.get(admitted.epoch, 0) + 1
             if done < units:
@@ -83,7 +86,7 @@ class Chronicle:
         latest = list(self._reports.latest.values())
         self.record(
             "epoch_committed", epoch=admitted.epoch, ms=round(ms, 1), rows_in=total[0], rows_out=total[1],
-            state_bytes=sum(r.state_bytes for r in latest),
+            state_bytes=total[2],
             worked_ms=round(sum(r.worked_ms for r in latest)), sizing_ms=round(sum(r.sizing_ms for r in latest), 3),
         )  # fmt: skip
 

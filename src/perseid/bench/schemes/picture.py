@@ -1,5 +1,5 @@
 """The paper's figures: 12 and 13 (throughput, latency), 14 (checkpoint time), 15 (latency during one), 16 (recovery), and the curve of the
-state with the moments that ``adaptive`` and the oracle chose (5, 10, 11). A row of panels for each application."""
+state with the moments that ``adaptive`` and the oracle chose (5, 10, 11). A column of panels for each application."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Curves:
     def add(self, case: Case, journal: Sequence[Entry], from_ms: float) -> None:
         if case.checkpoints != JUDGED:
             return
-        until_ms = from_ms + case.window_s * 1000
+        until_ms = from_ms + case.measured_s * 1000
 
         def at(ms: float) -> float:
             return (ms - from_ms) / 1000
@@ -65,21 +65,31 @@ def draw(comparison: Comparison, curves: Curves, title: str, path: Path) -> None
     from matplotlib import pyplot
 
     apps = comparison.apps
-    figure, rows = pyplot.subplots(len(apps), 6, figsize=(25, 3.9 * len(apps)), layout="constrained", squeeze=False)
-    figure.suptitle(title, fontsize=11)
-    for axes, app in zip(rows, apps, strict=True):
-        axes[0].set_ylabel(app, fontsize=13, fontweight="bold")
-        _by_count(axes[0], comparison, app, "throughput, 1 = baseline without", lambda s: s.window.rows_per_s)
-        _by_count(axes[1], comparison, app, "latency, 1 = baseline without", lambda s: s.window.latency_ms)
-        _checkpoint_parts(axes[2], comparison, app)
-        _latency(axes[3], curves, app)
-        _recovery_parts(axes[4], comparison, app)
-        _state(axes[5], curves, app)
-        for panel in axes:
-            panel.spines[["top", "right"]].set_visible(False)
-            panel.tick_params(labelsize=9)
-    figure.savefig(path, dpi=90)
+    figure, panels = pyplot.subplots(6, len(apps), figsize=(5.6 * len(apps), 19), layout="constrained", squeeze=False)
+    figure.suptitle(title.replace(", ", ",\n", 1) if len(apps) == 1 else title, fontsize=10)
+    for column, app in enumerate(apps):
+        throughput, latency, checkpoint, during, recovery, state = (row[column] for row in panels)
+        _by_count(throughput, comparison, app, "throughput, 1 = baseline without", lambda s: s.window.rows_per_s)
+        _by_count(latency, comparison, app, "latency, 1 = baseline without", lambda s: s.window.latency_ms)
+        _checkpoint_parts(checkpoint, comparison, app)
+        _latency(during, curves, app)
+        _recovery_parts(recovery, comparison, app)
+        _state(state, curves, app)
+        for row in panels:
+            row[column].set_title(f"{app}: {row[column].get_title()}", fontsize=10)
+            row[column].spines[["top", "right"]].set_visible(False)
+            row[column].tick_params(labelsize=9)
+    figure.savefig(path, dpi=100)
     pyplot.close(figure)
+
+
+def _legend(axes: Any) -> None:
+    """Below, where it hides nothing."""
+    handles, _ = axes.get_legend_handles_labels()
+    if handles:
+        axes.legend(
+            fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=5, columnspacing=1.0
+        )
 
 
 def _by_count(axes: Any, comparison: Comparison, app: str, title: str, number: Callable[[Any], float]) -> None:
@@ -95,7 +105,7 @@ def _by_count(axes: Any, comparison: Comparison, app: str, title: str, number: C
     axes.set_ylim(bottom=0)
     axes.set_xlabel("checkpoints in a window", fontsize=9)
     axes.set_title(title, fontsize=10)
-    axes.legend(fontsize=8, frameon=False, loc="lower left")
+    _legend(axes)
 
 
 def _stacked(axes: Any, names: Sequence[str], parts: dict[str, list[float]]) -> None:
@@ -104,7 +114,7 @@ def _stacked(axes: Any, names: Sequence[str], parts: dict[str, list[float]]) -> 
         axes.barh(names, values, left=left, color=shade, label=part, height=0.62)
         left = [a + b for a, b in zip(left, values, strict=True)]
     axes.invert_yaxis()
-    axes.legend(fontsize=8, frameon=False, loc="lower right")
+    _legend(axes)
 
 
 def _checkpoint_parts(axes: Any, comparison: Comparison, app: str) -> None:
@@ -129,9 +139,9 @@ def _latency(axes: Any, curves: Curves, app: str) -> None:
         for begin, end in found.spans:
             axes.axvspan(begin, end, color=COLOURS[scheme], alpha=0.18, linewidth=0)
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("s of the window; shaded: a checkpoint of that scheme", fontsize=9)
-    axes.set_title("latency of each epoch, ms", fontsize=10)
-    axes.legend(fontsize=8, frameon=False, loc="upper right")
+    axes.set_xlabel("s", fontsize=9)
+    axes.set_title("latency of epochs, ms; shaded: a checkpoint")
+    _legend(axes)
 
 
 def _recovery_parts(axes: Any, comparison: Comparison, app: str) -> None:
@@ -158,11 +168,11 @@ def _state(axes: Any, curves: Curves, app: str) -> None:
         if scheme == "adaptive":
             axes.plot(times, sizes, "-", color="#777777", linewidth=1)
         at = [_size_at(found.sizes, moment) for moment in found.moments]
-        axes.scatter(found.moments, at, s=46, color=COLOURS[scheme], label=f"{scheme} checkpoints", zorder=3)
+        axes.scatter(found.moments, at, s=46, color=COLOURS[scheme], label=scheme, zorder=3)
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("s of the window; line: the run under adaptive", fontsize=9)
-    axes.set_title("state, MB", fontsize=10)
-    axes.legend(fontsize=8, frameon=False, loc="upper right")
+    axes.set_xlabel("s", fontsize=9)
+    axes.set_title("state under adaptive, MB, and what was saved")
+    _legend(axes)
 
 
 def _size_at(sizes: Sequence[tuple[float, float]], at_s: float) -> float:

@@ -1,21 +1,25 @@
 """What is run: every application under every scheme, with so many checkpoints in a window of time (M9).
 
-A run warms up for some periods, which is also when ``adaptive`` learns, and is then measured for a window. A state must rise and fall
-at least once in a period of a window with three checkpoints, as in the paper: windows are as long as that takes on two cores.
+In the paper a state rises and falls at least once between two of three checkpoints. So a window is as long as the machine needs for
+three cycles of the state, and a little more; it is measured while the application warms up. With one checkpoint the period is a whole
+window; eight come eight times as often, and three of their periods are enough to tell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 SCHEMES = ("baseline", "source", "parallel", "adaptive")
 NO_CHECKPOINTS = "none"
 """Not a scheme: what ``source``, ``parallel`` and ``adaptive`` are alike without a checkpoint."""
 JUDGED = 3
 """Of the numbers of checkpoints in a window, the one the paper's figures 14 to 16 and its averages are of."""
-PROFILE_PERIODS = 2
+OFTEN = 3
+"""Of more checkpoints than are judged, so many periods are measured."""
 LEAST_WARM_S = 5.0
+SLACK = 1.15
+"""How much longer a period is than a cycle of the state: cycles differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +28,15 @@ class Case:
 
     app: str
     scale: float
+    minutes: float
     scheme: str
-    checkpoints: int  # in the window
+    checkpoints: int  # in a window
     window_s: float
-    killed: bool  # all hosts at its end
+
+    @property
+    def killed(self) -> bool:
+        """Are all hosts killed at its end?"""
+        return self.checkpoints == JUDGED
 
     @property
     def period_s(self) -> float:
@@ -37,12 +46,18 @@ class Case:
     @property
     def profile_periods(self) -> int:
         """A period of a whole window is learnt from once: twice would make the benchmark long."""
-        return 1 if self.checkpoints == 1 else PROFILE_PERIODS
+        return 1 if self.checkpoints == 1 else 2
 
     @property
     def warm_s(self) -> float:
-        """The same for every scheme: until ``adaptive`` has its profile."""
-        return max(LEAST_WARM_S, self.profile_periods * self.period_s if self.checkpoints else 0.0)
+        """Until ``adaptive`` has its profile; as long for the others, but for the whole window it needs for one checkpoint."""
+        if self.checkpoints == 1 and self.scheme != "adaptive":
+            return LEAST_WARM_S
+        return max(LEAST_WARM_S, self.window_s * self.profile_periods / (self.checkpoints or JUDGED))
+
+    @property
+    def measured_s(self) -> float:
+        return self.period_s * OFTEN if self.checkpoints > JUDGED else self.window_s
 
     @property
     def name(self) -> str:
@@ -55,23 +70,28 @@ class AppPlan:
 
     app: str
     scale: float
-    window_s: float
+    minutes: float
+    cycle_epochs: int  # in so many epochs its state rises and falls
     counts: tuple[int, ...]  # checkpoints in a window, besides none
-    rounds: int  # of the judged number
+    most_s: float  # a window is no longer, however slow the machine
+    window_s: float = 12.0  # until it is measured
+
+    def at_pace(self, epoch_s: float) -> AppPlan:
+        """With windows as long as this machine needs, at so many seconds an epoch."""
+        return replace(self, window_s=round(min(self.most_s, JUDGED * SLACK * self.cycle_epochs * epoch_s), 1))
 
     def cases(self) -> Iterator[Case]:
         """Schemes take turns; every round begins with another one. The oracle knows the run without checkpoints."""
         yield self._case(NO_CHECKPOINTS, 0)
         yield self._case("baseline", 0)
-        for number in range(self.rounds):
-            for scheme in _turned((*SCHEMES, "oracle"), number):
-                yield self._case(scheme, JUDGED)
+        for scheme in (*SCHEMES, "oracle"):
+            yield self._case(scheme, JUDGED)
         for number, count in enumerate(c for c in self.counts if c != JUDGED):
             for scheme in _turned(SCHEMES, number + 1):
                 yield self._case(scheme, count)
 
     def _case(self, scheme: str, checkpoints: int) -> Case:
-        return Case(self.app, self.scale, scheme, checkpoints, self.window_s, killed=checkpoints == JUDGED)
+        return Case(self.app, self.scale, self.minutes, scheme, checkpoints, self.window_s)
 
 
 def _turned(names: tuple[str, ...], by: int) -> tuple[str, ...]:
@@ -79,20 +99,20 @@ def _turned(names: tuple[str, ...], by: int) -> tuple[str, ...]:
 
 
 FULL = (
-    AppPlan("tmi", 0.02, 18.0, (1, JUDGED, 8), 1),
-    AppPlan("bcp", 0.03, 18.0, (1, JUDGED, 8), 1),
-    AppPlan("signalguru", 0.008, 18.0, (1, JUDGED, 8), 1),
+    AppPlan("tmi", 1.0, 1.0, 12, (JUDGED, 1, 8), 30.0),
+    AppPlan("bcp", 0.06, 10.0, 15, (JUDGED, 1, 8), 30.0),
+    AppPlan("signalguru", 0.016, 1.0, 12, (JUDGED, 1, 8), 30.0),
 )
-QUICK = (AppPlan("tmi", 0.01, 9.0, (JUDGED,), 1),)
-"""One application, smaller; ``--app`` chooses another."""
-QUICK_OTHERS = (
-    AppPlan("bcp", 0.016, 9.0, (JUDGED,), 1),
-    AppPlan("signalguru", 0.004, 9.0, (JUDGED,), 1),
+QUICK = (
+    AppPlan("bcp", 0.03, 6.0, 15, (JUDGED,), 12.0),
+    AppPlan("tmi", 0.2, 1.0, 12, (JUDGED,), 12.0),
+    AppPlan("signalguru", 0.004, 1.0, 12, (JUDGED,), 12.0),
 )
+"""Smaller, and only the first, unless another is asked for."""
 
 
 def plans(quick: bool, app: str | None) -> tuple[AppPlan, ...]:
     """What is measured in this run."""
     if app is None:
-        return QUICK if quick else FULL
-    return tuple(plan for plan in ((*QUICK, *QUICK_OTHERS) if quick else FULL) if plan.app == app)
+        return QUICK[:1] if quick else FULL
+    return tuple(plan for plan in (QUICK if quick else FULL) if plan.app == app)

@@ -45,7 +45,7 @@ class Window:
     checkpoints: tuple[Checkpoint, ...]
     per_round: float  # how many of them are one of the whole application
     during_ms: Mapping[int, float]  # latency by epoch, of those that met a checkpoint
-    epochs_ms: Mapping[int, float]  # of all
+    epochs_ms: Mapping[int, float]  # of all, also shortly before the window
     still_share: float  # of the window: at least one unit stood still to be saved
     writing_share: float  # snapshots were being written
     sizing_share: float  # of the time hosts worked: to know how large the state is
@@ -88,7 +88,11 @@ def window(entries: Sequence[Entry], from_ms: float, length_ms: float) -> Window
     assert committed, "no epoch was committed in the window"
     rows = sum(e["rows_in"] for e in committed)
     spans = [(c.decided_ms, c.committed_ms) for c in found]
-    epochs = {int(e["epoch"]): float(e["ms"]) for e in committed}
+    epochs = {
+        int(e["epoch"]): float(e["ms"])
+        for e in entries
+        if e["kind"] == "epoch_committed" and from_ms - length_ms / 3 <= e["at_ms"] < until_ms
+    }
     met = {int(e["epoch"]) for e in committed if any(_meets(e, span) for span in spans)}
     started = next(e for e in entries if e["kind"] == "app_started")
     alone = any(c.reason == "own_period" for c in found)

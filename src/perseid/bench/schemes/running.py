@@ -19,6 +19,7 @@ import psutil
 import perseid
 from perseid import every
 from perseid.bench.measuring import ours
+from perseid.bench.measuring.timings import from_journal, gaps_ms, middle
 from perseid.bench.schemes.plan import Case
 from perseid.checkpoint.oracle import Recording
 from perseid.checkpoint.schemes import Scheme
@@ -37,12 +38,14 @@ class Ran:
     busy_share: float  # of the machine's cores
 
 
-def warm(cases: list[Case], work: Path) -> None:
-    """Let every application run once before anything counts: the JVM compiles what all of them will use."""
-    for case in cases:
-        running = _start(case, work / "warm" / case.app, None)
-        ours.wait_for(running, lambda p: p.epoch >= 4)
-        ours.end(running)
+def warm(case: Case, work: Path, seconds: float) -> float:
+    """Let an application run before anything counts: the JVM compiles what it will use. How long an epoch takes, in seconds."""
+    running = _start(case, work, None)
+    ours.wait_for(running, lambda p: p.epoch >= 2)
+    time.sleep(seconds)
+    commits = from_journal(ours.end(running))
+    shutil.rmtree(work, ignore_errors=True)
+    return middle(gaps_ms(commits, len(commits) // 2)) / 1000
 
 
 def run(case: Case, work: Path, recording: Recording | None) -> Ran:
@@ -52,7 +55,7 @@ def run(case: Case, work: Path, recording: Recording | None) -> Ran:
         ours.wait_for(running, lambda p: p.phase == "running")
         time.sleep(case.warm_s)
         before, from_ms = psutil.cpu_times(), time.time() * 1000
-        time.sleep(case.window_s)
+        time.sleep(case.measured_s)
         busy = _busy(before, psutil.cpu_times())
         unsynced_ms = _sync_again(work / "root" / layout.CHECKPOINTS)
         killed_ms = _kill_all(running) if case.killed else None
@@ -65,8 +68,8 @@ def _start(case: Case, work: Path, recording: Recording | None) -> Running:
     from perseid.apps.catalogue import CATALOGUE
 
     application = CATALOGUE[case.app]
-    app = application.build(scale=case.scale, minutes=application.minutes)
-    rows = application.epoch_rows(scale=case.scale, minutes=application.minutes)
+    app = application.build(scale=case.scale, minutes=case.minutes)
+    rows = application.epoch_rows(scale=case.scale, minutes=case.minutes)
     return ours.start(app, work, checkpoint=_scheme(case, recording), max_rows_per_epoch=rows)
 
 

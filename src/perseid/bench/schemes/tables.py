@@ -28,8 +28,8 @@ def show(console: Console, comparison: Comparison, verdicts: Sequence[Verdict]) 
 
 
 def _plain(title: str, *columns: str) -> Table:
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), title=f"\n{title}", title_justify="left")
-    table.add_column("")
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column(title, no_wrap=True)
     table.add_column("")
     for column in columns:
         table.add_column(column, justify="right")
@@ -41,7 +41,7 @@ def _number(value: float | None, digits: int = 0) -> str:
 
 
 def _by_count(title: str, comparison: Comparison, counts: Sequence[int], number: Callable[[Seen], float]) -> Table:
-    table = _plain(title, *map(str, counts))
+    table = _plain(title, *(f"{count} in a window" if count == counts[0] else str(count) for count in counts))
     for app in comparison.apps:
         for place, scheme in enumerate(ALL):
             values = [comparison.middle(app, scheme, count, number) for count in counts]
@@ -102,10 +102,8 @@ def _recoveries(comparison: Comparison) -> Table:
 
 def claims(verdicts: Sequence[Verdict], apps: Sequence[str]) -> Table:
     """The verdicts."""
-    table = Table(
-        box=None, header_style="dim", padding=(0, 2, 0, 0), title="\nthe paper's comparisons", title_justify="left"
-    )
-    table.add_column("what")
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("the paper's comparisons", no_wrap=True)
     for column in (*apps, "average", "paper", "wanted"):
         table.add_column(column, justify="right")
     table.add_column("reached")
