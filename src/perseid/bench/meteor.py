@@ -25,6 +25,8 @@ from perseid.bench.schemes.reading import recovery, window
 from perseid.checkpoint.oracle import Recording
 from perseid.errors import PerseidError, SettingsError
 
+WARM_S = (20.0, 12.0)
+"""How long the first application warms up, and the others."""
 APPS = tuple(plan.app for plan in FULL)
 
 
@@ -71,7 +73,7 @@ def _measure(
         side.call(ours.begin)
         for number, plan in enumerate(chosen):
             first = next(iter(plan.cases()))
-            plan = plan.at_pace(side.call(running.warm, first, work / "warm", plan.most_s / (2 if number else 1)))
+            plan = plan.at_pace(side.call(running.warm, first, work / "warm", WARM_S[bool(number)]))
             tell(f"{plan.app} is warm; a window is {plan.window_s:g} s")
             recorded: Recording | None = None
             for case in plan.cases():

@@ -2,7 +2,7 @@
 
 One per shard, in its host. It is fed a size after an epoch, and answers when the controller asks.
 
-Beyond the paper: a shard that was told how small it becomes (``low``) tells when it is so small again, once for every fall. It need
+Beyond the paper: a shard that was told how small it becomes (``low``) tells when it is so small again, once in every fall. It need
 not wait for the turning point, which is known only one size later, when the state has grown again.
 
 Invariant: a shard that is not watched tells of nothing but a fall by more than half, or to its low.

@@ -31,7 +31,7 @@ def seen(
     lost = (
         None
         if recovery is None
-        else Recovery(recovery, dict.fromkeys(("detect", "reload", "read", "deserialise", "reconnect"), 1.0), 0, 0, 0)
+        else Recovery(recovery, dict.fromkeys(("detect", "reload", "read", "deserialise", "reconnect"), 1.0), 0, 0)
     )
     return Seen(case, found, lost, 0.9, 0.0)
 

@@ -99,7 +99,6 @@ _NUMBERS: Mapping[str, Callable[[Seen], float | None]] = {
     "recovery_ms": _recovered(lambda r: r.ms),
     **{f"recovery_{part}_ms": _recovered(lambda r, part=part: r.parts_ms[part]) for part in RECOVERY_PARTS},  # type: ignore[misc]
     "recovery_catch_up_ms": _recovered(lambda r: r.catch_up_ms),
-    "recovery_output_ms": _recovered(lambda r: r.output_ms),
     "recovery_mb": _recovered(lambda r: r.bytes / 1e6),
 }
 _PLAIN = frozenset({"rows_per_s", "latency_ms", "busy_percent", "sizing_percent"})

@@ -17,6 +17,8 @@ JUDGED = 3
 """Of the numbers of checkpoints in a window, the one the paper's figures 14 to 16 and its averages are of."""
 OFTEN = 3
 """Of more checkpoints than are judged, so many periods are measured."""
+PROFILE_PERIODS = 1
+"""What ``adaptive`` learns from, again and again: more would make the benchmark long."""
 LEAST_WARM_S = 5.0
 SLACK = 1.15
 """How much longer a period is than a cycle of the state: cycles differ."""
@@ -44,16 +46,11 @@ class Case:
         return self.window_s / self.checkpoints if self.checkpoints else 24 * 3600.0
 
     @property
-    def profile_periods(self) -> int:
-        """A period of a whole window is learnt from once: twice would make the benchmark long."""
-        return 1 if self.checkpoints == 1 else 2
-
-    @property
     def warm_s(self) -> float:
         """Until ``adaptive`` has its profile; as long for the others, but for the whole window it needs for one checkpoint."""
         if self.checkpoints == 1 and self.scheme != "adaptive":
             return LEAST_WARM_S
-        return max(LEAST_WARM_S, self.window_s * self.profile_periods / (self.checkpoints or JUDGED))
+        return max(LEAST_WARM_S, PROFILE_PERIODS * self.window_s / (self.checkpoints or JUDGED))
 
     @property
     def measured_s(self) -> float:
@@ -99,9 +96,9 @@ def _turned(names: tuple[str, ...], by: int) -> tuple[str, ...]:
 
 
 FULL = (
-    AppPlan("tmi", 1.0, 1.0, 12, (JUDGED, 1, 8), 30.0),
-    AppPlan("bcp", 0.06, 10.0, 15, (JUDGED, 1, 8), 30.0),
-    AppPlan("signalguru", 0.016, 1.0, 12, (JUDGED, 1, 8), 30.0),
+    AppPlan("tmi", 1.0, 1.0, 12, (JUDGED, 1, 8), 42.0),
+    AppPlan("bcp", 0.06, 10.0, 15, (JUDGED, 1, 8), 42.0),
+    AppPlan("signalguru", 0.016, 1.0, 12, (JUDGED, 1, 8), 42.0),
 )
 QUICK = (
     AppPlan("bcp", 0.03, 6.0, 15, (JUDGED,), 12.0),

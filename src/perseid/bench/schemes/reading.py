@@ -183,24 +183,25 @@ class Recovery:
 
     ms: float  # from the kill until the state is back where its checkpoint was: the paper's recovery time
     parts_ms: Mapping[str, float]
-    catch_up_ms: float  # applying again what came after the checkpoint
-    output_ms: float  # from the kill to the first epoch that was committed after it
+    catch_up_ms: (
+        float  # then: doing again what came after the checkpoint, until an epoch is committed that was not before
+    )
     bytes: int  # of the checkpoint it came back from
 
 
 def recovery(entries: Sequence[Entry], killed_ms: float) -> Recovery:
-    """The last recovery that was needed after all hosts were killed: hosts that die together may be missed one after the other."""
+    """The recovery from the kill of all hosts at once. What hosts that die together cost before the last was missed is detection."""
     after = [e for e in entries if e["at_ms"] > killed_ms]
+    newest = max((e["epoch"] for e in entries if e["kind"] == "epoch_committed" and e["at_ms"] <= killed_ms), default=0)
     ended = next(e for e in after if e["kind"] == "recovery_finished")
-    first = next(e for e in after if e["kind"] == "epoch_committed" and e["at_ms"] >= ended["at_ms"])
+    new = next(e for e in after if e["kind"] == "epoch_committed" and e["epoch"] > newest)
     began = next(e for e in reversed(entries) if e["kind"] == "recovery_started" and e["at_ms"] <= ended["at_ms"])
     phases = ended["phases"]
-    catch_up = phases.get("catch_up", 0)
     sizes = {e["checkpoint"]: e["bytes"] for e in entries if e["kind"] == "checkpoint_committed"}
     parts = {part: float(phases.get(part, 0)) for part in RECOVERY_PARTS}
-    total = ended["at_ms"] - killed_ms - catch_up
-    parts["detect"] += max(0.0, total - sum(parts.values()))  # also what was begun in vain, while hosts went one by one
-    return Recovery(total, parts, catch_up, first["at_ms"] - killed_ms, sizes.get(began["checkpoint"], 0))
+    total = ended["at_ms"] - killed_ms - phases.get("catch_up", 0)
+    parts["detect"] += max(0.0, total - sum(parts.values()))
+    return Recovery(total, parts, new["at_ms"] - killed_ms - total, sizes.get(began["checkpoint"], 0))
 
 
 def curve(entries: Iterable[Entry]) -> list[tuple[float, float]]:

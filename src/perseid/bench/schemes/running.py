@@ -20,7 +20,7 @@ import perseid
 from perseid import every
 from perseid.bench.measuring import ours
 from perseid.bench.measuring.timings import from_journal, gaps_ms, middle
-from perseid.bench.schemes.plan import Case
+from perseid.bench.schemes.plan import PROFILE_PERIODS, Case
 from perseid.checkpoint.oracle import Recording
 from perseid.checkpoint.schemes import Scheme
 from perseid.spark.runtime import Running
@@ -81,7 +81,7 @@ def _scheme(case: Case, recording: Recording | None) -> Scheme:
         case "source":
             return perseid.source(period)
         case "adaptive":
-            return perseid.adaptive(period, profile_periods=case.profile_periods)
+            return perseid.adaptive(period, profile_periods=PROFILE_PERIODS)
         case "oracle":
             return perseid.oracle(recording, period)
         case _:
@@ -113,6 +113,6 @@ def _kill_all(running: Running) -> float:
     for host in before.hosts:
         os.kill(host.pid, signal.SIGKILL)
     ours.wait_for(running, lambda p: p.faults > before.faults)
-    back = ours.wait_for(running, lambda p: p.phase == "running")
-    ours.wait_for(running, lambda p: p.epoch > max(back.epoch, before.epoch) + 1)
+    ours.wait_for(running, lambda p: p.phase == "running")
+    ours.wait_for(running, lambda p: p.epoch > before.epoch)
     return killed_ms

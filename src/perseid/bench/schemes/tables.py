@@ -81,7 +81,7 @@ def _checkpoints(comparison: Comparison) -> Table:
 
 
 def _recoveries(comparison: Comparison) -> Table:
-    table = _plain("all hosts killed, ms", "MB", "recovery", *RECOVERY_PARTS, "then: catch up", "to new output")
+    table = _plain("all hosts killed, ms", "MB", "recovery", *RECOVERY_PARTS, "then: catch up")
     for app in comparison.apps:
         for place, scheme in enumerate(ALL):
             found = [s.recovery for s in comparison.of(app, scheme, JUDGED) if s.recovery is not None]
@@ -95,7 +95,6 @@ def _recoveries(comparison: Comparison) -> Table:
                 _number(one.ms),
                 *(_number(one.parts_ms[part]) for part in RECOVERY_PARTS),
                 _number(one.catch_up_ms),
-                _number(one.output_ms),
             )
     return table
 
