@@ -21,8 +21,8 @@ from perseid.vocabulary import ShardId
 
 RELAXATION = 0.2
 """The least relaxation, relative to s_min."""
-LOW = 1.1
-"""As small as before is: up to a tenth more."""
+LOW = 1.05
+"""As small as before is: up to a twentieth more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,12 @@ class SizeFunction:
     def at(self, at_ms: int) -> float:
         """The size at any time; before the first point and after the last, that of the first and the last."""
         return _along(self.points, [at_ms])[0]
+
+    def lowest(self) -> SizePoint | None:
+        """The lowest point to which it fell and from which it rose: not where it began, as an empty state does."""
+        turns = zip(self.points, self.points[1:], self.points[2:], strict=False)
+        low = [point for before, point, after in turns if before.bytes > point.bytes <= after.bytes]
+        return min(low, key=lambda p: p.bytes, default=None)
 
     def minima(self, begin_ms: int, period_ms: int) -> tuple[SizePoint, ...]:
         """The lowest point of every period that begins at ``begin_ms`` or a whole number of periods later.
@@ -126,6 +132,7 @@ def profile(observed: Mapping[ShardId, Observed], begin_ms: int, period_ms: int,
     s_min = min(p.bytes for p in minima)
     s_max = max(p.bytes for p in minima)
     fallen = max(round(total.at(p.at_ms + lag_ms)) for p in minima)
-    best_ms = min(minima, key=lambda p: p.bytes).at_ms
-    lows = {shard: round(LOW * SizeFunction.summed([observed[shard].points]).at(best_ms)) for shard in dynamic}
+    lows = {}
+    if (lowest := total.lowest()) is not None:
+        lows = {shard: round(LOW * SizeFunction(observed[shard].points).at(lowest.at_ms)) for shard in dynamic}
     return Profile(dynamic, minima, s_min, max(s_max, round(s_min * (1 + RELAXATION))), fallen, lows)

@@ -146,9 +146,9 @@ def test_the_picture_is_drawn_of_what_there_is(tmp_path):
     assert (tmp_path / "x.png").stat().st_size > 10_000
 
 
-def test_a_window_is_as_long_as_three_cycles_of_the_state_need():
+def test_a_window_is_as_long_as_four_cycles_of_the_state_need():
     plan = AppPlan("tmi", 1.0, 1.0, 20, (JUDGED,), 60.0)
-    assert plan.at_pace(0.5).window_s == pytest.approx(3 * 1.15 * 10)
+    assert plan.at_pace(0.5).window_s == pytest.approx(4 * 10)
     assert plan.at_pace(9.0).window_s == 60
 
 
