@@ -115,7 +115,8 @@ _REASONS: dict[str, Callable[[Record], str]] = {
     "profiling": lambda r: "the period has ended; how the state rises and falls is not known yet",
     "static": lambda r: "the period has ended; no state rises and falls",
     "minimum": lambda r: (
-        f"the state is small, {size(r['bytes'])} of at most {size(r['threshold'])}, and grows by {size(r['rate'])}/s"
+        f"the state is small, {size(r['bytes'])} of at most {size(r['threshold'])},"
+        + (f" and grows by {size(r['rate'])}/s" if r["rate"] > 0 else " as small as it becomes")
     ),
     "no_minimum": lambda r: f"the period has ended, and the state was not found below {size(r['threshold'])}",
     "recorded": lambda r: f"the smallest state of this period in the recording, {size(r['bytes'])}",
@@ -154,7 +155,7 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
     "checkpoint_decided": _checkpoint_decided,
     "profiled": _profiled,
     "alert_began": lambda r: (
-        f"alert: the state is {size(r['bytes'])}, not above {size(r['threshold'])}; the checkpoint waits until it grows"
+        f"alert: the state is {size(r['bytes'])}, not above {size(r['threshold'])}; the checkpoint waits for the moment"
     ),
     "period_too_short": lambda r: (
         f"the checkpoint period of {duration(r['period_ms'])} is shorter than an epoch:"

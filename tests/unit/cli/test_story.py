@@ -94,6 +94,17 @@ RECORDS = [
         "checkpoint 4 is due: the state is small, 2.0 KB of at most 4.0 KB, and grows by 1.0 KB/s",
     ),
     (
+        {
+            "kind": "checkpoint_decided",
+            "checkpoint": 4,
+            "reason": "minimum",
+            "bytes": 2048,
+            "threshold": 4096,
+            "rate": -9,
+        },
+        "checkpoint 4 is due: the state is small, 2.0 KB of at most 4.0 KB, as small as it becomes",
+    ),
+    (
         {"kind": "checkpoint_decided", "checkpoint": 5, "reason": "no_minimum", "units": None, "threshold": 4096},
         "checkpoint 5 is due: the period has ended, and the state was not found below 4.0 KB",
     ),
