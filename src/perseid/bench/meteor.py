@@ -10,6 +10,8 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -25,8 +27,8 @@ from perseid.bench.schemes.reading import recovery, window
 from perseid.checkpoint.oracle import Recording
 from perseid.errors import PerseidError, SettingsError
 
-WARM_S = (20.0, 12.0)
-"""How long the first application warms up, and the others."""
+WARM_S, QUICK_WARM_S = 15.0, 8.0
+"""How long an application runs before it is measured."""
 APPS = tuple(plan.app for plan in FULL)
 
 
@@ -42,38 +44,46 @@ def run(quick: bool, json_path: Path | None, plot_path: Path | None, app: str | 
     console.width = max(console.width, 140) if not console.is_terminal else console.width
     began = time.monotonic()
     about = {"quick": quick, **machine()}
-    comparison, curves, failures = Comparison(), picture.Curves(), dict[str, str]()
+    found = Found()
 
     def tell(line: str) -> None:
         console.print(f"  [dim]{time.monotonic() - began:5.0f} s[/dim]  {line}")
 
     with tempfile.TemporaryDirectory(prefix="perseid-bench-", ignore_cleanup_errors=True) as folder:
-        _measure(plans(quick, app), Path(folder), comparison, curves, failures, tell)
+        _measure(plans(quick, app), QUICK_WARM_S if quick else WARM_S, Path(folder), found, tell)
     about |= {"seconds": round(time.monotonic() - began), "load_after": round(os.getloadavg()[0], 2)}
-    verdicts = judge(comparison)
-    tables.show(console, comparison, verdicts)
+    verdicts = judge(found.comparison)
+    tables.show(console, found.comparison, verdicts)
     console.print(f"[dim]{title(about)}[/dim]")
     if json_path is not None:
         reached = {v.claim.what: v.reached for v in verdicts if v.reached is not None}
         average = {v.claim.what: v.average for v in verdicts}
-        extra = {"reached": reached, "average": average, "failures": failures}
-        json_path.write_text(json.dumps({**comparison.numbers(), **about, **extra}, indent=2) + "\n")
+        extra = {"reached": reached, "average": average, "failures": found.failures}
+        json_path.write_text(json.dumps({**found.comparison.numbers(), **about, **extra}, indent=2) + "\n")
     plot_path = plot_path or (json_path.with_suffix(".png") if json_path is not None else None)
     if plot_path is not None:
-        picture.draw(comparison, curves, title(about), plot_path)
+        picture.draw(found.comparison, found.curves, title(about), plot_path)
         console.print(f"[dim]figure: {plot_path}[/dim]")
-    if failures:
-        raise PerseidError("these runs could not be measured:\n" + "\n".join(f"{c}: {e}" for c, e in failures.items()))
+    if found.failures:
+        raise PerseidError(
+            "these runs could not be measured:\n" + "\n".join(f"{c}: {e}" for c, e in found.failures.items())
+        )
 
 
-def _measure(
-    chosen: tuple[AppPlan, ...], work: Path, comparison: Comparison, curves: picture.Curves, failures: dict[str, str], tell: picture.Tell
-) -> None:  # fmt: skip
+@dataclass(slots=True)
+class Found:
+    """What the runs gave, and those that gave nothing."""
+
+    comparison: Comparison = field(default_factory=Comparison)
+    curves: picture.Curves = field(default_factory=picture.Curves)
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+def _measure(chosen: tuple[AppPlan, ...], warm_s: float, work: Path, found: Found, tell: Callable[[str], None]) -> None:
     with Side("meteor", work) as side:
         side.call(ours.begin)
-        for number, plan in enumerate(chosen):
-            first = next(iter(plan.cases()))
-            plan = plan.at_pace(side.call(running.warm, first, work / "warm", WARM_S[bool(number)]))
+        for planned in chosen:
+            plan = planned.at_pace(side.call(running.warm, next(iter(planned.cases())), work / "warm", warm_s))
             tell(f"{plan.app} is warm; a window is {plan.window_s:g} s")
             recorded: Recording | None = None
             for case in plan.cases():
@@ -81,13 +91,13 @@ def _measure(
                     ran = side.call(running.run, case, work / case.name, recorded)
                     seen = _read(case, ran)
                 except (SideFailed, AssertionError) as error:
-                    failures[case.name] = str(error) or type(error).__name__
+                    found.failures[case.name] = str(error) or type(error).__name__
                     tell(f"[red]{case.name}: not measured[/red]")
                     continue
                 if case.scheme == NO_CHECKPOINTS:
                     recorded = Recording.from_journal(ran.journal)
-                comparison.seen.append(seen)
-                curves.add(case, ran.journal, ran.from_ms)
+                found.comparison.seen.append(seen)
+                found.curves.add(case, ran.journal, ran.from_ms)
                 tell(_line(seen))
 
 

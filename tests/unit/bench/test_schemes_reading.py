@@ -146,3 +146,8 @@ def test_recovery_is_told_without_the_catching_up_that_follows_it():
 
 def test_the_curve_is_in_megabytes():
     assert curve(JOURNAL)[0] == (1000, 10.0)
+
+
+def test_without_a_recovery_nothing_is_made_up():
+    with pytest.raises(AssertionError, match="did not come back"):
+        recovery(JOURNAL, 2000)

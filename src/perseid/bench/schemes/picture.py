@@ -12,7 +12,6 @@ from perseid.bench.schemes.comparing import Comparison
 from perseid.bench.schemes.plan import JUDGED, SCHEMES, Case
 from perseid.bench.schemes.reading import PARTS, RECOVERY_PARTS, Entry, checkpoints, curve
 
-Tell = Callable[[str], None]
 COLOURS = {
     "baseline": "#8d99ae",
     "source": "#e9c46a",

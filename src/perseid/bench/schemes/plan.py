@@ -101,9 +101,9 @@ FULL = (
     AppPlan("signalguru", 0.016, 1.0, 12, (JUDGED, 1, 8), 42.0),
 )
 QUICK = (
-    AppPlan("bcp", 0.03, 6.0, 15, (JUDGED,), 12.0),
-    AppPlan("tmi", 0.2, 1.0, 12, (JUDGED,), 12.0),
-    AppPlan("signalguru", 0.004, 1.0, 12, (JUDGED,), 12.0),
+    AppPlan("bcp", 0.03, 1.0, 15, (JUDGED,), 8.0),
+    AppPlan("tmi", 0.1, 1.0, 12, (JUDGED,), 8.0),
+    AppPlan("signalguru", 0.004, 1.0, 12, (JUDGED,), 8.0),
 )
 """Smaller, and only the first, unless another is asked for."""
 

@@ -193,8 +193,9 @@ def recovery(entries: Sequence[Entry], killed_ms: float) -> Recovery:
     """The recovery from the kill of all hosts at once. What hosts that die together cost before the last was missed is detection."""
     after = [e for e in entries if e["at_ms"] > killed_ms]
     newest = max((e["epoch"] for e in entries if e["kind"] == "epoch_committed" and e["at_ms"] <= killed_ms), default=0)
-    ended = next(e for e in after if e["kind"] == "recovery_finished")
-    new = next(e for e in after if e["kind"] == "epoch_committed" and e["epoch"] > newest)
+    ended = next((e for e in after if e["kind"] == "recovery_finished"), None)
+    new = next((e for e in after if e["kind"] == "epoch_committed" and e["epoch"] > newest), None)
+    assert ended is not None and new is not None, "the application did not come back"
     began = next(e for e in reversed(entries) if e["kind"] == "recovery_started" and e["at_ms"] <= ended["at_ms"])
     phases = ended["phases"]
     sizes = {e["checkpoint"]: e["bytes"] for e in entries if e["kind"] == "checkpoint_committed"}

@@ -21,9 +21,13 @@ def show(console: Console, comparison: Comparison, verdicts: Sequence[Verdict]) 
     console.print(
         _by_count("throughput, rows/s, by checkpoints in a window", comparison, counts, lambda s: s.window.rows_per_s)
     )
+    console.print()
     console.print(_by_count("latency of a row, ms", comparison, counts, lambda s: s.window.latency_ms))
+    console.print()
     console.print(_checkpoints(comparison))
+    console.print()
     console.print(_recoveries(comparison))
+    console.print()
     console.print(claims(verdicts, comparison.apps))
 
 
