@@ -42,7 +42,7 @@ class Growing:
     @property
     def nbytes(self) -> int:
         """Bytes of what was appended."""
-        return int(self._count * self._rows.itemsize * np.prod(self._rows.shape[1:], dtype=np.int64))
+        return self._count * self._rows.strides[0]  # of a contiguous array: the bytes of a row
 
     def __len__(self) -> int:
         return self._count

@@ -79,9 +79,11 @@ class Adaptive:
             case SizeHalved(shard) if self.profile is not None and shard in self.profile.dynamic:
                 if self.covered or self.alert is not None or now_ms >= self.ends_ms:
                     return ()
-                return self._ask()
-            case SizeTurned() if self.alert is not None:
+                return self._ask(self.profile.threshold)
+            case SizeTurned(shard, size) if self.alert is not None:
                 self.alert.turned(report)
+                if self.profile is not None and size <= self.profile.lows.get(shard, -1) and now_ms < self.ends_ms:
+                    return self._ask(self.alert.threshold)  # are the others small, too, at this moment?
         return ()
 
     def advance(self, now_ms: int) -> tuple[SizeCommand, ...]:
@@ -93,7 +95,7 @@ class Adaptive:
         if self.covered or not seen.moved:
             return None
         alert = self.alert
-        if alert is not None and alert.growing:
+        if alert is not None and (alert.growing or (alert.lowest and seen.now_ms < self.ends_ms)):
             facts = {"bytes": alert.total, "threshold": alert.threshold, "rate": round(alert.rate)}
             return Decision(Reason.MINIMUM, facts=facts)
         if seen.now_ms < self.ends_ms:
@@ -102,7 +104,7 @@ class Adaptive:
             return Decision(Reason.STATIC)
         if self.profile is None or not self.profile.usable:  # or too little was seen of a state that does change
             return Decision(Reason.PROFILING)
-        return Decision(Reason.NO_MINIMUM, facts={"threshold": self.profile.s_max})
+        return Decision(Reason.NO_MINIMUM, facts={"threshold": self.profile.threshold})
 
     def started(self, decision: Decision, now_ms: int) -> tuple[SizeCommand, ...]:
         """The period has its checkpoint; alert mode is dismissed."""
@@ -127,12 +129,14 @@ class Adaptive:
             return (*quiet, AskSizes(self.profiling, observed=True))  # sizes are asked for with the new threshold
         return (*quiet, *self._ask())
 
-    def _ask(self) -> tuple[SizeCommand, ...]:
+    def _ask(self, threshold: int | None = None) -> tuple[SizeCommand, ...]:
         """Is the state small already?"""
-        if self.profile is None or not self.profile.usable:
+        found = self.profile
+        if found is None or not found.usable:
             return ()
-        self.alert = Alert(self._query(), self.profile.s_max, set(self.profile.dynamic))
-        return (AskSizes(self.alert.query, self.profile.dynamic, watch=True),)
+        low = sum(found.lows.values())
+        self.alert = Alert(self._query(), threshold or found.s_max, set(found.dynamic), low)
+        return (AskSizes(self.alert.query, found.dynamic, watch=True, lows=found.lows),)
 
     def _answered(self, alert: Alert) -> tuple[SizeCommand, ...]:
         if not alert.complete:
@@ -154,7 +158,7 @@ class Adaptive:
             "shards": len(self.shards),
             "periods": len(found.minima),
             "lowest": found.s_min,
-            "threshold": found.s_max,
+            "threshold": found.threshold,
         }
         asked = self._ask() if not self.covered and now_ms < self.ends_ms else ()
         return (Noted("profiled", facts), *asked)

@@ -3,6 +3,9 @@
 "During alert mode the controller only allows the state size to decrease. Once the state size increases, the controller
 initiates a checkpoint immediately." It knows the size and the rate of change of every dynamic shard as they last told it.
 Figure 11 of the paper is this machine.
+
+Beyond the paper: a state that is as small as the smallest of the profile will not become smaller; that is the moment, too, and the state
+has not grown since.
 """
 
 from __future__ import annotations
@@ -21,8 +24,10 @@ class Alert:
     query: int
     threshold: int  # s_max
     waiting: set[ShardId]  # shards that have not answered yet
+    low: int = 0  # how small the state becomes
     sizes: dict[ShardId, int] = field(default_factory=dict)
     rates: dict[ShardId, float] = field(default_factory=dict)
+    fresh: bool = True  # nobody told of a turn since all answered: the total is that of one moment
 
     def answered(self, answers: Iterable[ShardSize]) -> None:
         for answer in answers:
@@ -33,6 +38,7 @@ class Alert:
     def turned(self, event: SizeTurned) -> None:
         """A shard's size changes otherwise than it did."""
         if event.shard in self.sizes:
+            self.fresh = False
             self.sizes[event.shard], self.rates[event.shard] = event.bytes, event.rate
 
     @property
@@ -58,6 +64,11 @@ class Alert:
     def growing(self) -> bool:
         """The moment: the state is small, and about to grow."""
         return self.below and self.rate > 0
+
+    @property
+    def lowest(self) -> bool:
+        """Also the moment: the state is as small as it ever becomes."""
+        return self.complete and self.fresh and 0 < self.total <= self.low
 
     def check(self) -> None:
         """Assert the invariants."""

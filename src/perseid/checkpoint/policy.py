@@ -44,7 +44,7 @@ class Standing:
 
     now_ms: int
     moved: frozenset[UnitName]  # units that have something new since their last checkpoint
-    epoch: Epoch  # the newest one that all source units have finished
+    epoch: Epoch  # the newest one that all source units have finished or work on: where their tokens would lie
 
 
 class Policy(Protocol):

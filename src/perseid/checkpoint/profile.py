@@ -5,21 +5,24 @@ controller then sums the state sizes of dynamic HAUs": a zigzag polyline. Its mi
 moment of that period; the highest of these minima is s_max, the lowest s_min, and the relaxation (s_max - s_min) / s_min is
 at least 20 %.
 
-Beyond the paper: a minimum is noticed late, when the size grows again. So a threshold allows for what the state has grown by
-then (``lag_ms``); without it a state that falls to nothing would give a threshold of nothing, never to be undercut.
+Beyond the paper: a minimum is noticed late, when the size grows again. So a second threshold, for states that have just fallen, allows
+for what they have grown by then (``lag_ms``); without it a state that falls to nothing would give a threshold of nothing, never to be
+undercut. And the sizes of the shards at the smallest moment of all are kept: who is as small again need not wait (``lows``).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from perseid.checkpoint.size_reports import Observed, SizePoint
 from perseid.vocabulary import ShardId
 
 RELAXATION = 0.2
 """The least relaxation, relative to s_min."""
+LOW = 1.05
+"""As small as before is: up to a twentieth more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,12 @@ class SizeFunction:
     def at(self, at_ms: int) -> float:
         """The size at any time; before the first point and after the last, that of the first and the last."""
         return _along(self.points, [at_ms])[0]
+
+    def lowest(self) -> SizePoint | None:
+        """The lowest point to which it fell and from which it rose: not where it began, as an empty state does."""
+        turns = zip(self.points, self.points[1:], self.points[2:], strict=False)
+        low = [point for before, point, after in turns if before.bytes > point.bytes <= after.bytes]
+        return min(low, key=lambda p: p.bytes, default=None)
 
     def minima(self, begin_ms: int, period_ms: int) -> tuple[SizePoint, ...]:
         """The lowest point of every period that begins at ``begin_ms`` or a whole number of periods later.
@@ -90,6 +99,12 @@ class Profile:
     minima: tuple[SizePoint, ...]  # the best moment of each period
     s_min: int
     s_max: int  # the threshold for alert mode
+    fallen: int = 0  # the threshold for a state that has fallen and may have grown a little since
+    lows: Mapping[ShardId, int] = field(default_factory=dict)  # how small dynamic shards are at the smallest moment
+
+    @property
+    def threshold(self) -> int:
+        return max(self.s_max, self.fallen)
 
     @property
     def relaxation(self) -> float:
@@ -116,6 +131,8 @@ def profile(observed: Mapping[ShardId, Observed], begin_ms: int, period_ms: int,
         return Profile(dynamic, (), 0, 0)
     s_min = min(p.bytes for p in minima)
     s_max = max(p.bytes for p in minima)
-    if lag_ms:
-        s_max = max([s_max, *(round(total.at(p.at_ms + lag_ms)) for p in minima)])
-    return Profile(dynamic, minima, s_min, max(s_max, round(s_min * (1 + RELAXATION))))
+    fallen = max(round(total.at(p.at_ms + lag_ms)) for p in minima)
+    lows = {}
+    if (lowest := total.lowest()) is not None:
+        lows = {shard: round(LOW * SizeFunction(observed[shard].points).at(lowest.at_ms)) for shard in dynamic}
+    return Profile(dynamic, minima, s_min, max(s_max, round(s_min * (1 + RELAXATION))), fallen, lows)

@@ -67,7 +67,7 @@ class SizesReported:
 
 @dataclass(frozen=True, slots=True)
 class SizeHalved:
-    """Event: at a turning point, a shard saw that it had fallen by more than half."""
+    """Event: at a turning point, a shard saw that it had fallen by more than half; or it is as small as it ever becomes."""
 
     shard: ShardId
     before: int
@@ -94,12 +94,14 @@ class AskSizes:
     """Command: these shards (None: all) answer. ``watch``: from then on they also tell of every turn.
 
     ``observed``: they answer with what they saw since they were asked so before, and begin a new observation.
+    ``lows``: how small each became before; from then on a shard that is as small again tells so at once.
     """
 
     query: int
     shards: frozenset[ShardId] | None = None
     watch: bool = False
     observed: bool = False
+    lows: Mapping[ShardId, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,10 @@
 
 One per shard, in its host. It is fed a size after an epoch, and answers when the controller asks.
 
-Invariant: a shard that is not watched tells of nothing but a fall by more than half.
+Beyond the paper: a shard that was told how small it becomes (``low``) tells when it is so small again, once in every fall. It need
+not wait for the turning point, which is known only one size later, when the state has grown again.
+
+Invariant: a shard that is not watched tells of nothing but a fall by more than half, or to its low.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ class SizeWatch:
     asked: bool = False  # ever: a controller that decides by sizes listens
     watched: bool = False
     told: int = 0  # the sign of the rate the controller was last told
+    low: int | None = None  # how small it becomes, as the controller knows from a profile
+    told_low: bool = False  # in this fall
     first: SizePoint | None = None  # of the observation
     points: list[SizePoint] = field(default_factory=list)
     lowest: int = 0
@@ -44,15 +49,27 @@ class SizeWatch:
         if turned is not None:
             self._keep(turned.level_since)
             self._keep(turned.point)
+        fell_low = self._fell_low(size)
         if self.watched:
             sign = _sign(self.turning.rate)
-            if sign == self.told:
+            if sign == self.told and not fell_low:
                 return ()
             self.told = sign
             return (SizeTurned(self.shard, size, self.turning.rate),)
+        if fell_low:
+            return (SizeHalved(self.shard, self.turning.extreme, size),)
         if turned is not None and turned.kind == "minimum" and turned.point.bytes * 2 < turned.before.bytes:
             return (SizeHalved(self.shard, turned.before.bytes, turned.point.bytes),)
         return ()
+
+    def _fell_low(self, size: int) -> bool:
+        """Has it just become as small as it ever does? It must have been twice as large before."""
+        if self.low is None or size > self.low:
+            self.told_low = self.told_low and self.low is not None and size <= 2 * self.low
+            return False
+        new = not self.told_low and self.turning.rate < 0
+        self.told_low = True
+        return new
 
     def _keep(self, point: SizePoint) -> None:
         if self.first is not None and point.at_ms > self.first.at_ms and point not in self.points[-1:]:
@@ -61,6 +78,7 @@ class SizeWatch:
     def answer(self, ask: AskSizes) -> ShardSize:
         """The controller wants to know."""
         self.asked, self.watched = True, ask.watch
+        self.low = ask.lows.get(self.shard, self.low)
         self.told = _sign(self.turning.rate)
         observed = None
         if ask.observed:

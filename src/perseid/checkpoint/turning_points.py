@@ -39,6 +39,11 @@ class TurningPoints:
     _level: SizePoint | None = None  # where the plateau that ends with ``_extreme`` began
     _direction: int = 0  # 1 growing, -1 shrinking, 0 not known yet
 
+    @property
+    def extreme(self) -> int:
+        """The last turning point's size: of a state that falls, from where."""
+        return self._before.bytes if self._before is not None else 0
+
     def sized(self, at_ms: int, size: int) -> TurningPoint | None:
         """A new size; the turning point it reveals, if any."""
         point = SizePoint(at_ms, size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import inspect
 import pkgutil
 from pathlib import Path
 from typing import Annotated
@@ -23,11 +24,14 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Less data and fewer runs: to see that it works.")] = False,
     json_path: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the numbers here.")] = None,
     plot_path: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw the figure here.")] = None,
+    app: Annotated[str | None, typer.Option(metavar="NAME", help="Only this application (meteor).")] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
     """Run a benchmark, or list those there are.
 
     Example: [bold]perseid bench engine --quick --json engine.json[/bold]
+
+    Example: [bold]perseid bench meteor --app tmi[/bold]
     """
     with reporting(debug=debug):
         there = available()
@@ -43,7 +47,12 @@ def bench(
             module = importlib.import_module(f"perseid.bench.{name}")
         except ModuleNotFoundError as error:
             raise SettingsError(f"benchmark {name!r} needs {error.name}: pip install 'perseid[bench]'") from error
-        module.run(quick, json_path, plot_path)
+        if app is None:
+            module.run(quick, json_path, plot_path)
+        elif "app" not in inspect.signature(module.run).parameters:
+            raise SettingsError(f"--app {app}: benchmark {name!r} has no applications to choose from")
+        else:
+            module.run(quick, json_path, plot_path, app=app)
 
 
 def available() -> dict[str, str]:

@@ -20,7 +20,10 @@ from perseid.errors import RootError
 from perseid.storage.journal import read_journal
 from perseid.storage.store import Store
 
-ROUTINE = ("epoch_admitted", "epoch_committed", "snapshots_forked", "snapshot_written", "trimmed", "checkpoint_started")
+ROUTINE = (
+    "epoch_admitted", "epoch_committed", "snapshots_ordered", "snapshots_forked", "snapshot_written", "inflight_saved", "trimmed",
+    "checkpoint_started",
+)  # fmt: skip
 """Kinds that come by the thousand; without ``--all`` a run of them is told in one line."""
 
 

@@ -35,7 +35,7 @@ def tone(record: Record) -> str:
         return "green"
     if kind in ("app_started", "app_stopped"):
         return "bold"
-    if kind in ("epoch_admitted", "epoch_committed", "snapshots_forked", "snapshot_written", "trimmed"):
+    if kind in ("epoch_admitted", "epoch_committed", "trimmed") or kind.startswith(("snapshot", "inflight")):
         return "dim"
     return ""
 
@@ -115,7 +115,8 @@ _REASONS: dict[str, Callable[[Record], str]] = {
     "profiling": lambda r: "the period has ended; how the state rises and falls is not known yet",
     "static": lambda r: "the period has ended; no state rises and falls",
     "minimum": lambda r: (
-        f"the state is small, {size(r['bytes'])} of at most {size(r['threshold'])}, and grows by {size(r['rate'])}/s"
+        f"the state is small, {size(r['bytes'])} of at most {size(r['threshold'])},"
+        + (f" and grows by {size(r['rate'])}/s" if r["rate"] > 0 else " as small as it becomes")
     ),
     "no_minimum": lambda r: f"the period has ended, and the state was not found below {size(r['threshold'])}",
     "recorded": lambda r: f"the smallest state of this period in the recording, {size(r['bytes'])}",
@@ -154,7 +155,7 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
     "checkpoint_decided": _checkpoint_decided,
     "profiled": _profiled,
     "alert_began": lambda r: (
-        f"alert: the state is {size(r['bytes'])}, not above {size(r['threshold'])}; the checkpoint waits until it grows"
+        f"alert: the state is {size(r['bytes'])}, not above {size(r['threshold'])}; the checkpoint waits for the moment"
     ),
     "period_too_short": lambda r: (
         f"the checkpoint period of {duration(r['period_ms'])} is shorter than an epoch:"
@@ -162,9 +163,15 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
     ),
     "warning": lambda r: str(r["message"]),
     "checkpoint_started": _checkpoint_started,
+    "snapshots_ordered": lambda r: (
+        f"checkpoint {r['checkpoint']}: host {r['host']} is to save unit {r['unit']} as of epoch {r['epoch']}"
+    ),
     "snapshots_forked": lambda r: f"checkpoint {r['checkpoint']}: host {r['host']} goes on, its snapshots are on their way",
     "snapshot_written": lambda r: (
         f"checkpoint {r['checkpoint']}: snapshot of {r['shard']} written, {size(r['bytes'])} in {duration(r['ms'])}"
+    ),
+    "inflight_saved": lambda r: (
+        f"checkpoint {r['checkpoint']}: epoch {r['epoch']} of stream {r['stream']} saved on its way, {size(r['bytes'])}"
     ),
     "checkpoint_committed": lambda r: (
         f"checkpoint {r['checkpoint']} committed: {size(r['bytes'])} in {duration(r['ms'])}"

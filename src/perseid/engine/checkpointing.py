@@ -81,7 +81,7 @@ class Checkpointing:
         commands = self.policy.advance(now_ms)
         if self.pending is not None:
             return commands
-        newest = min((pipeline.units[u].finished for u in self.topology.source_units), default=pipeline.committed)
+        newest = min((pipeline.units[u].position for u in self.topology.source_units), default=pipeline.committed)
         if self.policy.decide(Standing(now_ms, self.everybody, newest)) is None:
             return commands  # not even if all have something new: this is asked after every event
         if not (self.scheme.individual or pipeline.settled):

@@ -31,7 +31,7 @@ class Chronicle:
         self._durations: deque[float] = deque(maxlen=31)
         self._begun: dict[Epoch, float] = {}
         self._units_done: dict[Epoch, int] = {}
-        self._epoch_rows: dict[Epoch, tuple[int, int]] = {}
+        self._epoch_rows: dict[Epoch, tuple[int, int, int]] = {}  # in, out, bytes of state after it
         self._checkpoint: dict[int, tuple[float, int]] = {}
         self._last_checkpoint: CheckpointStatus | None = None
         self._checkpoints = 0
@@ -64,8 +64,11 @@ class Chronicle:
         rows_in = rows if rows is not None else sum(r.rows_in for r in reports.values())
         rows_out = sum(r.rows_out for r in reports.values())
         with self._lock:
-            before = self._epoch_rows.get(admitted.epoch, (0, 0))
-            total = self._epoch_rows[admitted.epoch] = (max(before[0], rows_in), before[1] + rows_out)
+            before = self._epoch_rows.get(admitted.epoch, (0, 0, 0))
+            state = before[2] + sum(
+                r.state_bytes for r in reports.values()
+            )  # as of this epoch, also if a unit is ahead
+            total = self._epoch_rows[admitted.epoch] = (max(before[0], rows_in), before[1] + rows_out, state)
             self._late += sum(r.late_rows for r in reports.values())
             done = self._units_done[admitted.epoch] = self._units_done.get(admitted.epoch, 0) + 1
             if done < units:
@@ -80,9 +83,11 @@ class Chronicle:
             self._rows_in += total[0]
             self._rows_out += total[1]
             self._rows.append((now, total[0]))
+        latest = list(self._reports.latest.values())
         self.record(
             "epoch_committed", epoch=admitted.epoch, ms=round(ms, 1), rows_in=total[0], rows_out=total[1],
-            state_bytes=sum(r.state_bytes for r in list(self._reports.latest.values())),
+            state_bytes=total[2],
+            worked_ms=round(sum(r.worked_ms for r in latest)), sizing_ms=round(sum(r.sizing_ms for r in latest), 3),
         )  # fmt: skip
 
     # -- commands and events that make the story ------------------------------------------------------------------
@@ -111,10 +116,18 @@ class Chronicle:
                 )
             case do.Noted(kind, facts):
                 self.record(kind, **facts)
-            case do.TakeSnapshots(host, checkpoint, unit, epoch):
+            case do.TakeSnapshots(host, checkpoint, unit, epoch, synchronous=synchronous):
                 if checkpoint not in self._checkpoint:
                     self._checkpoint[checkpoint] = (time.monotonic(), epoch)
                     self.record("checkpoint_started", checkpoint=checkpoint, epochs={unit: epoch})
+                self.record(
+                    "snapshots_ordered",
+                    checkpoint=checkpoint,
+                    host=host,
+                    unit=unit,
+                    epoch=epoch,
+                    synchronous=synchronous,
+                )
             case do.AbortCheckpoint(checkpoint, reason):
                 self.record("checkpoint_failed", checkpoint=checkpoint, error=reason)
             case do.Trim(_, oldest):
@@ -148,8 +161,12 @@ class Chronicle:
     def snapshot_written(self, checkpoint: int, message: Mapping[str, Any]) -> None:
         name = f"{message['shard'][0]}/{message['shard'][1]}"
         self.record(
-            "snapshot_written", checkpoint=checkpoint, shard=name, bytes=message["file"]["bytes"], ms=message["ms"]
-        )
+            "snapshot_written", checkpoint=checkpoint, shard=name, bytes=message["file"]["bytes"], ms=message["ms"],
+            serialise_ms=message["serialise_ms"],
+        )  # fmt: skip
+
+    def inflight_saved(self, checkpoint: int, stream: str, epoch: int, size: int) -> None:
+        self.record("inflight_saved", checkpoint=checkpoint, stream=stream, epoch=epoch, bytes=size)
 
     def checkpoint_committed(self, checkpoint: int, epoch: int, size: int) -> None:
         begun, _ = self._checkpoint.pop(checkpoint, (time.monotonic(), 0))

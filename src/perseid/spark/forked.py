@@ -107,6 +107,7 @@ class Snapshots:
         said: dict[str, Any] = {}
         try:
             buffers = encode(capture(held.operator))
+            serialised_ms = since(begun)
             if forked:
                 file, staged = stage_snapshot(self._store, entry["path"], header, buffers, local=self._copies)
                 said["staged"] = str(staged)
@@ -124,6 +125,7 @@ class Snapshots:
             **said,
             "state_bytes": sum(memoryview(b).nbytes for b in buffers),
             "ms": since(begun),
+            "serialise_ms": serialised_ms,
         }
 
     def _reap(self, child: int, reader: int, checkpoint: int, expected: int) -> None:

@@ -60,6 +60,7 @@ class HeldShard:
     size: SizeEstimate
     watch: SizeWatch
     dead_letters: int = 0
+    worked_s: float = 0.0  # on epochs since it was restored
     last: dict[str, Any] = field(default_factory=dict)
     notices: list[dict[str, Any]] = field(default_factory=list)  # of its size, to be told to the controller
 
@@ -203,6 +204,8 @@ class HeldShards:
             "dead_letters": held.dead_letters,
             "ms": since(begun),
         }
+        held.worked_s += time.monotonic() - begun
+        held.last |= {"worked_ms": held.worked_s * 1000, "sizing_ms": held.size.spent_s * 1000}
         return answer
 
     def _weigh(self, held: HeldShard, at_ms: int, worked_s: float) -> None:

@@ -72,7 +72,8 @@ class Keeper:
         match command:
             case do.SaveInflight(checkpoint, stream, epoch):
                 path = layout.inflight(checkpoint, stream, epoch)
-                self._streams.save_inflight(stream, epoch, path)
+                size = self._streams.save_inflight(stream, epoch, path)
+                self._chronicle.inflight_saved(checkpoint, stream, epoch, size)
                 self._post(on.InflightSaved(checkpoint, stream, epoch, path))
             case do.CommitCheckpoint(pending, scheme, covered):
                 self._commit_checkpoint(pending, scheme, {**pending.cuts, **covered})

@@ -26,6 +26,8 @@ class Report:
     state_bytes: int
     dead_letters: int
     ms: int
+    worked_ms: float  # on all epochs since it was restored
+    sizing_ms: float  # and of them, to know its size (M5a)
 
 
 @dataclass(slots=True)

@@ -22,12 +22,16 @@ Message = dict[str, Any]
 
 def ask_message(ask: AskSizes) -> Message:
     shards = None if ask.shards is None else [list(shard) for shard in sorted(ask.shards)]
-    return {"kind": "sizes", "query": ask.query, "shards": shards, "watch": ask.watch, "observed": ask.observed}
+    lows = [[list(shard), low] for shard, low in sorted(ask.lows.items())]
+    return {
+        "kind": "sizes", "query": ask.query, "shards": shards, "watch": ask.watch, "observed": ask.observed, "lows": lows,
+    }  # fmt: skip
 
 
 def read_ask(message: Mapping[str, Any]) -> AskSizes:
     shards = None if message["shards"] is None else frozenset(_shard(shard) for shard in message["shards"])
-    return AskSizes(message["query"], shards, message["watch"], message["observed"])
+    lows = {_shard(shard): low for shard, low in message["lows"]}
+    return AskSizes(message["query"], shards, message["watch"], message["observed"], lows)
 
 
 def answer_message(query: int, sizes: Iterable[ShardSize]) -> Message:

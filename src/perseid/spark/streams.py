@@ -134,9 +134,10 @@ class Streams:
         reader = self._spark.read.schema(schema)
         return ordered_scan(self._spark, files, lambda paths: reader.parquet(*paths), schema, parquet=True)
 
-    def save_inflight(self, stream: str, epoch: Epoch, path: str) -> None:
-        """Save a kept epoch as part of a checkpoint (M4)."""
+    def save_inflight(self, stream: str, epoch: Epoch, path: str) -> int:
+        """Save a kept epoch as part of a checkpoint (M4); its bytes."""
         self.save(self.read(stream, epoch), path, "")
+        return sum(self._store.size(f"{path}/{name}") for name in self._store.list(path))
 
     def release(self, stream: str, epoch: Epoch) -> None:
         """Epochs up to here are needed no more."""

@@ -90,6 +90,28 @@ def test_a_state_that_falls_to_nothing_is_caught_just_after_it_fell() -> None:
     assert max(size for _, _, size in run.taken) < 0.2 * 300e6
 
 
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_shards_that_fall_together_are_saved_when_they_have_fallen(count: int) -> None:
+    """Coarse epochs, twenty to a cycle, as of TMI: one later the state is twice as large."""
+    curves = [sawtooth(28_000, 150e6, low=15e6)] * count
+    until = 20 * PERIOD
+    run = after(drive(adaptive(curves), curves, until, epoch_ms=1400), PROFILING + PERIOD)
+    best = after(drive(oracle(curves, until, 1400), curves, until, epoch_ms=1400), PROFILING + PERIOD)
+    assert {d.reason for _, d, _ in run.taken} == {Reason.MINIMUM}
+    assert run.mean_bytes <= 1.1 * best.mean_bytes
+
+
+def test_a_state_is_small_only_if_all_of_it_is_small_at_one_moment() -> None:
+    """One shard falls low while another, which said long ago that it was small, has grown since."""
+    curves = [sawtooth(9_000, 100e6, low=5e6), sawtooth(23_000, 100e6, low=5e6)]
+    run = after(drive(adaptive(curves), curves, 30 * PERIOD, epoch_ms=100), PROFILING)
+    lowest = [
+        (float(str(d.facts["bytes"])), size) for _, d, size in run.taken if float(str(d.facts.get("rate", 1))) <= 0
+    ]
+    assert all(size <= 1.15 * told for told, size in lowest)
+    assert run.mean_bytes < 40e6
+
+
 def test_where_no_state_rises_and_falls_it_is_like_parallel() -> None:
     curves: list[Curve] = [lambda at_ms: 1e8 + at_ms, lambda at_ms: 5e7]
     run = drive(adaptive(curves), curves, 10 * PERIOD)
@@ -224,6 +246,25 @@ def test_a_watched_shard_tells_when_it_levels_off() -> None:
     assert watch.sized(3000, 80) == (SizeTurned(shard(0), 80, 0.0),)
     assert watch.sized(4000, 80) == ()
     assert watch.sized(5000, 85) == (SizeTurned(shard(0), 85, 5.0),)
+
+
+def test_a_shard_tells_at_once_that_it_is_as_small_as_it_becomes_and_again_when_it_turns() -> None:
+    watch = SizeWatch(shard(0))
+    watch.answer(AskSizes(1, lows={shard(0): 11}))
+    told = [
+        (t, n) for t, size in enumerate([50, 90, 30, 10, 10, 12, 10, 50, 90, 9]) for n in watch.sized(1000 * t, size)
+    ]
+    assert [(t, n.bytes) for t, n in told] == [(3, 10), (5, 10), (9, 9)]
+    assert all(isinstance(n, SizeHalved) and n.before == 90 for _, n in told)
+
+
+def test_a_watched_shard_tells_that_it_is_low_though_it_still_falls() -> None:
+    watch = SizeWatch(shard(0))
+    for t, size in enumerate([90, 60]):
+        watch.sized(1000 * t, size)
+    watch.answer(AskSizes(1, watch=True, lows={shard(0): 11}))
+    assert watch.sized(2000, 30) == ()
+    assert watch.sized(3000, 10) == (SizeTurned(shard(0), 10, -20.0),)
 
 
 def test_a_shard_nobody_ever_asked_says_nothing() -> None:

@@ -53,3 +53,18 @@ def test_a_folder_that_is_not_there_is_told_before_the_run(benchmarks):
 def test_a_missing_package_says_what_to_install(benchmarks):
     result = invoke("needy")
     assert result.exit_code == 1 and "perseid[bench]" in result.output
+
+
+def test_an_application_is_for_benchmarks_that_have_some(benchmarks):
+    result = invoke("counting", "--app", "tmi")
+    assert (
+        result.exit_code == 1 and "--app tmi: benchmark 'counting' has no applications to choose from" in result.output
+    )
+    (benchmarks / "choosing.py").write_text("def run(quick, json_path, plot_path, app=None):\n    print('ran', app)\n")
+    assert invoke("choosing", "--app", "tmi").output.strip() == "ran tmi"
+
+
+def test_an_application_that_is_not_there_is_named_with_those_that_are():
+    result = invoke("meteor", "--app", "taxi")
+    assert result.exit_code == 1
+    assert "no application 'taxi'; there are: tmi, bcp, signalguru" in " ".join(result.output.split())

@@ -94,6 +94,17 @@ RECORDS = [
         "checkpoint 4 is due: the state is small, 2.0 KB of at most 4.0 KB, and grows by 1.0 KB/s",
     ),
     (
+        {
+            "kind": "checkpoint_decided",
+            "checkpoint": 4,
+            "reason": "minimum",
+            "bytes": 2048,
+            "threshold": 4096,
+            "rate": -9,
+        },
+        "checkpoint 4 is due: the state is small, 2.0 KB of at most 4.0 KB, as small as it becomes",
+    ),
+    (
         {"kind": "checkpoint_decided", "checkpoint": 5, "reason": "no_minimum", "units": None, "threshold": 4096},
         "checkpoint 5 is due: the period has ended, and the state was not found below 4.0 KB",
     ),
@@ -116,6 +127,14 @@ RECORDS = [
     (
         {"kind": "checkpoint_started", "checkpoint": 4, "epochs": {"a": 7, "b": 6}},
         "checkpoint 4 starts at epochs 7 of a and 6 of b",
+    ),
+    (
+        {"kind": "snapshots_ordered", "checkpoint": 4, "host": 2, "unit": "main", "epoch": 7},
+        "checkpoint 4: host 2 is to save unit main as of epoch 7",
+    ),
+    (
+        {"kind": "inflight_saved", "checkpoint": 4, "stream": "pairs", "epoch": 7, "bytes": 2048},
+        "checkpoint 4: epoch 7 of stream pairs saved on its way, 2.0 KB",
     ),
     (
         {"kind": "snapshots_forked", "checkpoint": 4, "host": 2, "unit": "main"},

@@ -28,7 +28,13 @@ def sent(message: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "ask",
-    [AskSizes(1), AskSizes(2, frozenset({A, B}), watch=True), AskSizes(3, observed=True), AskSizes(4, frozenset())],
+    [
+        AskSizes(1),
+        AskSizes(2, frozenset({A, B}), watch=True),
+        AskSizes(3, observed=True),
+        AskSizes(4, frozenset()),
+        AskSizes(5, lows={A: 7, B: 9}),
+    ],
 )
 def test_a_question(ask: AskSizes) -> None:
     assert read_ask(sent(ask_message(ask))) == ask

@@ -1,0 +1,117 @@
+"""The checkpoint schemes of the Meteor Shower paper on its three applications: throughput, latency, checkpoints, recovery.
+
+Every run is an application under one scheme, for a window of time with so many checkpoints in it; schemes take turns on the same rows,
+with the same settings and the same sink (issue 4, M9). What is told comes from the journals of the runs (``schemes.reading``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+from perseid.bench.engine import title
+from perseid.bench.measuring import ours
+from perseid.bench.measuring.machine import machine
+from perseid.bench.measuring.side import Side, SideFailed
+from perseid.bench.schemes import picture, running, tables
+from perseid.bench.schemes.comparing import Comparison, Seen, judge
+from perseid.bench.schemes.plan import FULL, NO_CHECKPOINTS, AppPlan, Case, plans
+from perseid.bench.schemes.reading import recovery, window
+from perseid.checkpoint.oracle import Recording
+from perseid.errors import PerseidError, SettingsError
+
+WARM_S, QUICK_WARM_S = 15.0, 8.0
+"""How long an application runs before it is measured."""
+APPS = tuple(plan.app for plan in FULL)
+
+
+def run(quick: bool, json_path: Path | None, plot_path: Path | None, app: str | None = None) -> None:
+    """Measure, show, and write it down."""
+    if app is not None and app not in APPS:
+        raise SettingsError(f"no application {app!r}; there are: {', '.join(APPS)}")
+    try:
+        import sklearn  # noqa: F401  is it there at all?
+    except ModuleNotFoundError as error:
+        raise SettingsError(f"the applications need {error.name}: pip install 'perseid[apps]'") from error
+    console = Console(highlight=False)
+    console.width = max(console.width, 140) if not console.is_terminal else console.width
+    began = time.monotonic()
+    about = {"quick": quick, **machine()}
+    found = Found()
+
+    def tell(line: str) -> None:
+        console.print(f"  [dim]{time.monotonic() - began:5.0f} s[/dim]  {line}")
+
+    with tempfile.TemporaryDirectory(prefix="perseid-bench-", ignore_cleanup_errors=True) as folder:
+        _measure(plans(quick, app), QUICK_WARM_S if quick else WARM_S, Path(folder), found, tell)
+    about |= {"seconds": round(time.monotonic() - began), "load_after": round(os.getloadavg()[0], 2)}
+    verdicts = judge(found.comparison)
+    tables.show(console, found.comparison, verdicts)
+    console.print(f"[dim]{title(about)}[/dim]")
+    if json_path is not None:
+        reached = {v.claim.what: v.reached for v in verdicts if v.reached is not None}
+        average = {v.claim.what: v.average for v in verdicts}
+        extra = {"reached": reached, "average": average, "failures": found.failures}
+        json_path.write_text(json.dumps({**found.comparison.numbers(), **about, **extra}, indent=2) + "\n")
+    plot_path = plot_path or (json_path.with_suffix(".png") if json_path is not None else None)
+    if plot_path is not None:
+        picture.draw(found.comparison, found.curves, title(about), plot_path)
+        console.print(f"[dim]figure: {plot_path}[/dim]")
+    if found.failures:
+        raise PerseidError(
+            "these runs could not be measured:\n" + "\n".join(f"{c}: {e}" for c, e in found.failures.items())
+        )
+
+
+@dataclass(slots=True)
+class Found:
+    """What the runs gave, and those that gave nothing."""
+
+    comparison: Comparison = field(default_factory=Comparison)
+    curves: picture.Curves = field(default_factory=picture.Curves)
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+def _measure(chosen: tuple[AppPlan, ...], warm_s: float, work: Path, found: Found, tell: Callable[[str], None]) -> None:
+    with Side("meteor", work) as side:
+        side.call(ours.begin)
+        for planned in chosen:
+            plan = planned.at_pace(side.call(running.warm, next(iter(planned.cases())), work / "warm", warm_s))
+            tell(f"{plan.app} is warm; a window is {plan.window_s:g} s")
+            recorded: Recording | None = None
+            for case in plan.cases():
+                try:
+                    ran = side.call(running.run, case, work / case.name, recorded)
+                    seen = _read(case, ran)
+                except (SideFailed, AssertionError) as error:
+                    found.failures[case.name] = str(error) or type(error).__name__
+                    tell(f"[red]{case.name}: not measured[/red]")
+                    continue
+                if case.scheme == NO_CHECKPOINTS:
+                    recorded = Recording.from_journal(ran.journal)
+                found.comparison.seen.append(seen)
+                found.curves.add(case, ran.journal, ran.from_ms)
+                tell(_line(seen))
+
+
+def _read(case: Case, ran: running.Ran) -> Seen:
+    found = window(ran.journal, ran.from_ms, case.measured_s * 1000)
+    lost = None if ran.killed_ms is None else recovery(ran.journal, ran.killed_ms)
+    return Seen(case, found, lost, ran.busy_share, ran.unsynced_ms)
+
+
+def _line(seen: Seen) -> str:
+    case, found = seen.case, seen.window
+    said = f"{case.app} {case.scheme:9}{found.rows_per_s:9,.0f} rows/s, latency {found.latency_ms:5,.0f} ms"
+    if found.checkpoints:
+        said += f", {found.rounds:.0f} checkpoints: {found.bytes / 1e6:5.1f} MB in {found.checkpoint_ms:4,.0f} ms each"
+    if seen.recovery is not None:
+        said += f", recovery {seen.recovery.ms:5,.0f} ms"
+    return said

@@ -1,0 +1,1 @@
+"""The checkpoint schemes against each other, part by part: what ``perseid bench meteor`` is made of."""

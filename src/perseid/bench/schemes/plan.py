@@ -1,0 +1,115 @@
+"""What is run: every application under every scheme, with so many checkpoints in a window of time (M9).
+
+In the paper a state rises and falls at least once between two of three checkpoints. So a window is as long as the machine needs for
+four cycles of the state; it is measured while the application warms up. With one checkpoint the period is a whole
+window; eight come eight times as often, and three of their periods are enough to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+SCHEMES = ("baseline", "source", "parallel", "adaptive")
+NO_CHECKPOINTS = "none"
+"""Not a scheme: what ``source``, ``parallel`` and ``adaptive`` are alike without a checkpoint."""
+JUDGED = 3
+"""Of the numbers of checkpoints in a window, the one the paper's figures 14 to 16 and its averages are of."""
+OFTEN = 3
+"""Of more checkpoints than are judged, so many periods are measured."""
+PROFILE_PERIODS = 1
+"""What ``adaptive`` learns from, again and again: more would make the benchmark long."""
+LEAST_WARM_S = 5.0
+CYCLES = 4 / 3
+"""Of the state, in a period: so three checkpoints at even times meet it at three different heights, and none is lucky."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One run."""
+
+    app: str
+    scale: float
+    minutes: float
+    scheme: str
+    checkpoints: int  # in a window
+    window_s: float
+
+    @property
+    def killed(self) -> bool:
+        """Are all hosts killed at its end?"""
+        return self.checkpoints == JUDGED
+
+    @property
+    def period_s(self) -> float:
+        """Without checkpoints: longer than any run."""
+        return self.window_s / self.checkpoints if self.checkpoints else 24 * 3600.0
+
+    @property
+    def warm_s(self) -> float:
+        """Until ``adaptive`` has its profile; as long for the others, but for the whole window it needs for one checkpoint."""
+        if self.checkpoints == 1 and self.scheme != "adaptive":
+            return LEAST_WARM_S
+        return max(LEAST_WARM_S, PROFILE_PERIODS * self.window_s / (self.checkpoints or JUDGED))
+
+    @property
+    def measured_s(self) -> float:
+        return self.period_s * OFTEN if self.checkpoints > JUDGED else self.window_s
+
+    @property
+    def name(self) -> str:
+        return f"{self.app}_{self.scheme}_{self.checkpoints}"
+
+
+@dataclass(frozen=True, slots=True)
+class AppPlan:
+    """How one application is measured."""
+
+    app: str
+    scale: float
+    minutes: float
+    cycle_epochs: int  # in so many epochs its state rises and falls
+    counts: tuple[int, ...]  # checkpoints in a window, besides none
+    most_s: float  # a window is no longer, however slow the machine
+    window_s: float = 12.0  # until it is measured
+
+    def at_pace(self, epoch_s: float) -> AppPlan:
+        """With windows as long as this machine needs, at so many seconds an epoch."""
+        return replace(self, window_s=round(min(self.most_s, JUDGED * CYCLES * self.cycle_epochs * epoch_s), 1))
+
+    def cases(self) -> Iterator[Case]:
+        """Schemes take turns; every round begins with another one. The oracle knows the run without checkpoints."""
+        yield self._case(NO_CHECKPOINTS, 0)
+        yield self._case("baseline", 0)
+        for scheme in (*SCHEMES, "oracle"):
+            yield self._case(scheme, JUDGED)
+        for number, count in enumerate(c for c in self.counts if c != JUDGED):
+            for scheme in _turned(SCHEMES, number + 1):
+                yield self._case(scheme, count)
+
+    def _case(self, scheme: str, checkpoints: int) -> Case:
+        return Case(self.app, self.scale, self.minutes, scheme, checkpoints, self.window_s)
+
+
+def _turned(names: tuple[str, ...], by: int) -> tuple[str, ...]:
+    return names[by % len(names) :] + names[: by % len(names)]
+
+
+FULL = (
+    AppPlan("tmi", 0.6, 1.0, 12, (JUDGED, 1, 8), 42.0),
+    AppPlan("bcp", 0.06, 10.0, 15, (JUDGED, 1, 8), 42.0),
+    AppPlan("signalguru", 0.016, 1.0, 12, (JUDGED, 1, 8), 42.0),
+)
+QUICK = (
+    AppPlan("bcp", 0.03, 1.0, 15, (JUDGED,), 8.0),
+    AppPlan("tmi", 0.1, 1.0, 12, (JUDGED,), 8.0),
+    AppPlan("signalguru", 0.004, 1.0, 12, (JUDGED,), 8.0),
+)
+"""Smaller, and only the first, unless another is asked for."""
+
+
+def plans(quick: bool, app: str | None) -> tuple[AppPlan, ...]:
+    """What is measured in this run."""
+    if app is None:
+        return QUICK[:1] if quick else FULL
+    return tuple(plan for plan in (QUICK if quick else FULL) if plan.app == app)

@@ -1,0 +1,210 @@
+"""What a journal says of a window of a run: throughput, latency, checkpoints and their parts, recovery. Nothing here runs anything.
+
+A checkpoint is timed from the decision to take it until its manifest is durable. Under ``baseline`` every unit has its own: a round
+of them, one of each unit, is what a checkpoint is under the other schemes, and numbers per checkpoint are per round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perseid.bench.measuring.timings import from_journal, rows_per_s_within
+
+Entry = Mapping[str, Any]
+Interval = tuple[float, float]
+PARTS = ("tokens", "other", "disk", "commit")
+RECOVERY_PARTS = ("detect", "reload", "read", "deserialise", "reconnect")
+"""The paper's four phases, and how long it took to see that the hosts were dead. Catching up comes after them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """One committed checkpoint."""
+
+    reason: str
+    decided_ms: float
+    committed_ms: float
+    bytes: int  # of snapshots and of epochs on their way
+    still: tuple[Interval, ...]  # for every unit: from the order to save it until it may go on
+    writing: Interval  # from the first order until everything is durable
+    parts_ms: Mapping[str, float]
+
+    @property
+    def ms(self) -> float:
+        return self.committed_ms - self.decided_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What happened in a window of a run."""
+
+    rows_per_s: float
+    latency_ms: float  # of a row, on average: from the admission of its epoch to its commit
+    checkpoints: tuple[Checkpoint, ...]
+    per_round: float  # how many of them are one of the whole application
+    during_ms: Mapping[int, float]  # latency by epoch, of those that met a checkpoint
+    epochs_ms: Mapping[int, float]  # of all, also shortly before the window
+    still_share: float  # of the window: at least one unit stood still to be saved
+    writing_share: float  # snapshots were being written
+    sizing_share: float  # of the time hosts worked: to know how large the state is
+
+    @property
+    def rounds(self) -> float:
+        return len(self.checkpoints) / self.per_round
+
+    def each(self, total: float) -> float:
+        """Of one checkpoint of the application."""
+        return total / self.rounds if self.checkpoints else 0.0
+
+    @property
+    def bytes(self) -> float:
+        return self.each(sum(c.bytes for c in self.checkpoints))
+
+    @property
+    def checkpoint_ms(self) -> float:
+        return self.each(sum(c.ms for c in self.checkpoints))
+
+    def part_ms(self, part: str) -> float:
+        return self.each(sum(c.parts_ms[part] for c in self.checkpoints))
+
+    @property
+    def still_ms(self) -> float:
+        """How long units stood still for it, added up."""
+        return self.each(sum(end - begin for c in self.checkpoints for begin, end in c.still))
+
+    @property
+    def writing_ms(self) -> float:
+        """From the first order until everything is durable."""
+        return self.each(sum(c.writing[1] - c.writing[0] for c in self.checkpoints))
+
+
+def window(entries: Sequence[Entry], from_ms: float, length_ms: float) -> Window:
+    """Read a window. A checkpoint belongs to it if it was decided in it; the last one of a run, taken because it ends, never does."""
+    until_ms = from_ms + length_ms
+    found = [c for c in checkpoints(entries) if from_ms <= c.decided_ms < until_ms and c.reason != "final"]
+    committed = [e for e in entries if e["kind"] == "epoch_committed" and from_ms <= e["at_ms"] < until_ms]
+    assert committed, "no epoch was committed in the window"
+    rows = sum(e["rows_in"] for e in committed)
+    spans = [(c.decided_ms, c.committed_ms) for c in found]
+    epochs = {
+        int(e["epoch"]): float(e["ms"])
+        for e in entries
+        if e["kind"] == "epoch_committed" and from_ms - length_ms / 3 <= e["at_ms"] < until_ms
+    }
+    met = {int(e["epoch"]) for e in committed if any(_meets(e, span) for span in spans)}
+    started = next(e for e in entries if e["kind"] == "app_started")
+    alone = any(c.reason == "own_period" for c in found)
+    worked = committed[-1]["worked_ms"] - committed[0]["worked_ms"]
+    return Window(
+        rows_per_s_within(from_journal(entries), from_ms, length_ms),
+        sum(e["rows_in"] * e["ms"] for e in committed) / rows if rows else 0.0,
+        tuple(found),
+        len(started["units"]) if alone else 1,
+        {epoch: epochs[epoch] for epoch in sorted(met)},
+        epochs,
+        _covered((i for c in found for i in c.still), from_ms, until_ms) / length_ms,
+        _covered((c.writing for c in found), from_ms, until_ms) / length_ms,
+        (committed[-1]["sizing_ms"] - committed[0]["sizing_ms"]) / worked if worked > 0 else 0.0,
+    )
+
+
+def _meets(epoch: Entry, span: Interval) -> bool:
+    """Was the epoch under way in that time?"""
+    return bool(epoch["at_ms"] > span[0] and epoch["at_ms"] - epoch["ms"] < span[1])
+
+
+def _covered(intervals: Iterable[Interval], from_ms: float, until_ms: float) -> float:
+    """How much of a window lies in at least one of the intervals."""
+    covered, reached = 0.0, from_ms
+    for begin, end in sorted(intervals):
+        begin, end = max(begin, reached), min(end, until_ms)
+        if end > begin:
+            covered += end - begin
+            reached = end
+    return covered
+
+
+def checkpoints(entries: Iterable[Entry]) -> list[Checkpoint]:
+    """All that were committed, in the order of their decisions."""
+    of: dict[int, list[Entry]] = {}
+    for entry in entries:
+        if "checkpoint" in entry and entry["kind"] in _LIFE:
+            of.setdefault(entry["checkpoint"], []).append(entry)
+    found = []
+    for life in of.values():
+        kinds = [entry["kind"] for entry in life]
+        if kinds[0] == "checkpoint_decided" and kinds[-1] == "checkpoint_committed":
+            found.append(_checkpoint(life))
+    return found
+
+
+_LIFE = frozenset(
+    {"checkpoint_decided", "snapshots_ordered", "snapshots_forked", "snapshot_written", "inflight_saved", "checkpoint_committed"}
+)  # fmt: skip
+
+
+def _checkpoint(life: Sequence[Entry]) -> Checkpoint:
+    """The parts are those of the unit that was ordered to save last: the others had done so, or did beside it.
+
+    Its tokens come in until it is ordered; then it forks (if it does not stand still until all is written) and serialises, which is
+    ``other`` as in the paper; the rest until everything is durable is ``disk``; and the manifest is the ``commit``.
+    """
+    decided, committed = life[0]["at_ms"], life[-1]["at_ms"]
+    ordered: dict[str, float] = {}
+    forked: dict[str, float] = {}
+    for entry in life:
+        if entry["kind"] == "snapshots_ordered":
+            ordered.setdefault(entry["unit"], entry["at_ms"])
+        elif entry["kind"] == "snapshots_forked":
+            forked[entry["unit"]] = entry["at_ms"]
+    last = max(ordered.values())
+    saved = [e for e in life if e["kind"] in ("snapshot_written", "inflight_saved")]
+    durable = max([e["at_ms"] for e in saved] + [last])
+    serialised = [e["serialise_ms"] for e in saved if e["kind"] == "snapshot_written" and e["at_ms"] >= last]
+    forks = not any(e.get("synchronous") for e in life)
+    forking = max([at_ms - last for at_ms in forked.values() if forks] + [0.0])
+    other = min(forking + max(serialised, default=0), durable - last)
+    return Checkpoint(
+        life[0]["reason"],
+        decided,
+        committed,
+        sum(e["bytes"] for e in saved),
+        tuple((ordered[unit], forked[unit]) for unit in ordered),
+        (min(ordered.values()), durable),
+        {"tokens": last - decided, "other": other, "disk": durable - last - other, "commit": committed - durable},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What the loss of every host cost."""
+
+    ms: float  # from the kill until the state is back where its checkpoint was: the paper's recovery time
+    parts_ms: Mapping[str, float]
+    catch_up_ms: (
+        float  # then: doing again what came after the checkpoint, until an epoch is committed that was not before
+    )
+    bytes: int  # of the checkpoint it came back from
+
+
+def recovery(entries: Sequence[Entry], killed_ms: float) -> Recovery:
+    """The recovery from the kill of all hosts at once. What hosts that die together cost before the last was missed is detection."""
+    after = [e for e in entries if e["at_ms"] > killed_ms]
+    newest = max((e["epoch"] for e in entries if e["kind"] == "epoch_committed" and e["at_ms"] <= killed_ms), default=0)
+    ended = next((e for e in after if e["kind"] == "recovery_finished"), None)
+    new = next((e for e in after if e["kind"] == "epoch_committed" and e["epoch"] > newest), None)
+    assert ended is not None and new is not None, "the application did not come back"
+    began = next(e for e in reversed(entries) if e["kind"] == "recovery_started" and e["at_ms"] <= ended["at_ms"])
+    phases = ended["phases"]
+    sizes = {e["checkpoint"]: e["bytes"] for e in entries if e["kind"] == "checkpoint_committed"}
+    parts = {part: float(phases.get(part, 0)) for part in RECOVERY_PARTS}
+    total = ended["at_ms"] - killed_ms - phases.get("catch_up", 0)
+    parts["detect"] += max(0.0, total - sum(parts.values()))
+    return Recovery(total, parts, new["at_ms"] - killed_ms - total, sizes.get(began["checkpoint"], 0))
+
+
+def curve(entries: Iterable[Entry]) -> list[tuple[float, float]]:
+    """The size of the state over time, in MB, after every epoch."""
+    return [(e["at_ms"], e["state_bytes"] / 1e6) for e in entries if e["kind"] == "epoch_committed"]

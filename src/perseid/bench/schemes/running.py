@@ -1,0 +1,121 @@
+"""One run on Perseid's side: an application under a scheme, warmed up, measured for a window, and then all its hosts killed.
+
+Every scheme gets the same rows, settings and sink (none). What a checkpoint left in the page cache alone shows at the end of the window:
+all its files are synced once more, and that is timed. Then they are dropped from the cache, so that a recovery reads the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+import perseid
+from perseid import every
+from perseid.bench.measuring import ours
+from perseid.bench.measuring.timings import from_journal, gaps_ms, middle
+from perseid.bench.schemes.plan import PROFILE_PERIODS, Case
+from perseid.checkpoint.oracle import Recording
+from perseid.checkpoint.schemes import Scheme
+from perseid.spark.runtime import Running
+from perseid.storage import layout
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A run: its journal, when its window began, when its hosts were killed."""
+
+    journal: list[dict[str, Any]]
+    from_ms: float
+    killed_ms: float | None
+    unsynced_ms: float  # how long it took to sync again a file that a checkpoint had said is durable
+    busy_share: float  # of the machine's cores
+
+
+def warm(case: Case, work: Path, seconds: float) -> float:
+    """Let an application run before anything counts: the JVM compiles what it will use. How long an epoch takes, in seconds."""
+    running = _start(case, work, None)
+    ours.wait_for(running, lambda p: p.epoch >= 2)
+    time.sleep(seconds)
+    commits = from_journal(ours.end(running))
+    shutil.rmtree(work, ignore_errors=True)
+    return middle(gaps_ms(commits, len(commits) // 2)) / 1000
+
+
+def run(case: Case, work: Path, recording: Recording | None) -> Ran:
+    """Run one case; its folder is gone afterwards."""
+    running = _start(case, work, recording)
+    try:
+        ours.wait_for(running, lambda p: p.phase == "running")
+        time.sleep(case.warm_s)
+        before, from_ms = psutil.cpu_times(), time.time() * 1000
+        time.sleep(case.measured_s)
+        busy = _busy(before, psutil.cpu_times())
+        unsynced_ms = _sync_again(work / "root" / layout.CHECKPOINTS)
+        killed_ms = _kill_all(running) if case.killed else None
+        return Ran(ours.end(running), from_ms, killed_ms, unsynced_ms, busy)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _start(case: Case, work: Path, recording: Recording | None) -> Running:
+    from perseid.apps.catalogue import CATALOGUE
+
+    application = CATALOGUE[case.app]
+    app = application.build(scale=case.scale, minutes=case.minutes)
+    rows = application.epoch_rows(scale=case.scale, minutes=case.minutes)
+    return ours.start(app, work, checkpoint=_scheme(case, recording), max_rows_per_epoch=rows)
+
+
+def _scheme(case: Case, recording: Recording | None) -> Scheme:
+    period = every(seconds=case.period_s)
+    match case.scheme:
+        case "baseline":
+            return perseid.baseline(period)
+        case "source":
+            return perseid.source(period)
+        case "adaptive":
+            return perseid.adaptive(period, profile_periods=PROFILE_PERIODS)
+        case "oracle":
+            return perseid.oracle(recording, period)
+        case _:
+            return perseid.parallel(period)
+
+
+def _busy(before: Any, after: Any) -> float:
+    spent = {name: getattr(after, name) - getattr(before, name) for name in before._fields}
+    total = sum(spent.values())
+    return 1.0 - (spent["idle"] + spent.get("iowait", 0.0)) / total if total else 0.0
+
+
+def _sync_again(checkpoints: Path) -> float:
+    """Sync the snapshots of committed checkpoints, and drop them from the page cache; the milliseconds that took for each."""
+    files = [path for manifest in checkpoints.glob("*/manifest.json") for path in manifest.parent.glob("*.snapshot")]
+    began = time.monotonic()
+    for path in files:
+        with (
+            contextlib.suppress(FileNotFoundError),
+            path.open("rb") as file,
+        ):  # a newer checkpoint may let it go meanwhile
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return (time.monotonic() - began) * 1000 / len(files) if files else 0.0
+
+
+def _kill_all(running: Running) -> float:
+    """SIGKILL every host, the spare, too; wait for new output."""
+    before = running.progress()
+    killed_ms = time.time() * 1000
+    for host in before.hosts:
+        os.kill(host.pid, signal.SIGKILL)
+    ours.wait_for(running, lambda p: p.faults > before.faults)
+    ours.wait_for(running, lambda p: p.phase == "running")
+    ours.wait_for(running, lambda p: p.epoch > before.epoch)
+    return killed_ms

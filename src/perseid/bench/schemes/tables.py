@@ -1,0 +1,136 @@
+"""The comparison for a terminal: the claims beside the paper's, then the figures they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from perseid.bench.schemes.comparing import Comparison, Seen, Verdict
+from perseid.bench.schemes.plan import JUDGED, SCHEMES
+from perseid.bench.schemes.reading import PARTS, RECOVERY_PARTS
+
+ALL = (*SCHEMES, "oracle")
+
+
+def show(console: Console, comparison: Comparison, verdicts: Sequence[Verdict]) -> None:
+    """Everything, the verdicts last."""
+    counts = sorted({s.case.checkpoints for s in comparison.seen})
+    console.print(
+        _by_count("throughput, rows/s, by checkpoints in a window", comparison, counts, lambda s: s.window.rows_per_s)
+    )
+    console.print()
+    console.print(_by_count("latency of a row, ms", comparison, counts, lambda s: s.window.latency_ms))
+    console.print()
+    console.print(_checkpoints(comparison))
+    console.print()
+    console.print(_recoveries(comparison))
+    console.print()
+    console.print(claims(verdicts, comparison.apps))
+
+
+def _plain(title: str, *columns: str) -> Table:
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column(title, no_wrap=True)
+    table.add_column("")
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def _number(value: float | None, digits: int = 0) -> str:
+    return "·" if value is None else f"{value:,.{digits}f}"
+
+
+def _by_count(title: str, comparison: Comparison, counts: Sequence[int], number: Callable[[Seen], float]) -> Table:
+    table = _plain(title, *(f"{count} in a window" if count == counts[0] else str(count) for count in counts))
+    for app in comparison.apps:
+        for place, scheme in enumerate(ALL):
+            values = [comparison.middle(app, scheme, count, number) for count in counts]
+            if any(value is not None for value in values):
+                table.add_row("" if place else app, scheme, *map(_number, values))
+    return table
+
+
+def _checkpoints(comparison: Comparison) -> Table:
+    """What one checkpoint is and costs, and where the time of a window goes."""
+    parts = [f"{part} ms" for part in PARTS]
+    shares = ("still %", "writing %", "cores busy %")
+    table = _plain(f"a checkpoint, {JUDGED} in a window", "taken", "MB", "ms", *parts, "still ms", "during +%", *shares)
+    for app in comparison.apps:
+        for place, scheme in enumerate(ALL):
+            if not comparison.of(app, scheme, JUDGED):
+                continue
+
+            def of(number: Callable[[Seen], float], app: str = app, scheme: str = scheme) -> float | None:
+                return comparison.judged(app, scheme, number)
+
+            during = comparison.during(app, scheme)
+            table.add_row(
+                "" if place else app,
+                scheme,
+                _number(of(lambda s: s.window.rounds), 1),
+                _number(of(lambda s: s.window.bytes / 1e6), 1),
+                _number(of(lambda s: s.window.checkpoint_ms)),
+                *(_number(of(lambda s, part=part: s.window.part_ms(part))) for part in PARTS),  # type: ignore[misc]
+                _number(of(lambda s: s.window.still_ms)),
+                _number(None if during is None else 100 * during),
+                _number(of(lambda s: 100 * s.window.still_share), 1),
+                _number(of(lambda s: 100 * s.window.writing_share), 1),
+                _number(of(lambda s: 100 * s.busy_share)),
+            )
+    return table
+
+
+def _recoveries(comparison: Comparison) -> Table:
+    table = _plain("all hosts killed, ms", "MB", "recovery", *RECOVERY_PARTS, "then: catch up")
+    for app in comparison.apps:
+        for place, scheme in enumerate(ALL):
+            found = [s.recovery for s in comparison.of(app, scheme, JUDGED) if s.recovery is not None]
+            if not found:
+                continue
+            one = sorted(found, key=lambda r: r.ms)[len(found) // 2]
+            table.add_row(
+                "" if place else app,
+                scheme,
+                _number(one.bytes / 1e6, 1),
+                _number(one.ms),
+                *(_number(one.parts_ms[part]) for part in RECOVERY_PARTS),
+                _number(one.catch_up_ms),
+            )
+    return table
+
+
+def claims(verdicts: Sequence[Verdict], apps: Sequence[str]) -> Table:
+    """The verdicts."""
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("the paper's comparisons", no_wrap=True)
+    for column in (*apps, "average", "paper", "wanted"):
+        table.add_column(column, justify="right")
+    table.add_column("reached")
+    for verdict in verdicts:
+        claim = verdict.claim
+
+        def tell(value: float | None, unit: str = claim.unit) -> str:
+            if value is None:
+                return "·"
+            return f"{value:.1f} x" if unit == "x" else f"{value:.2f} %" if abs(value) < 1 else f"{value:.0f} %"
+
+        sign = "≥" if claim.relation == "at least" else "≤"
+        table.add_row(
+            claim.what,
+            *(tell(value) for value in verdict.by_app.values()),
+            Text(tell(verdict.average), "bold"),
+            "" if claim.paper is None else tell(claim.paper),
+            "" if claim.wanted is None else f"{sign} {tell(claim.wanted)}",
+            _reached(verdict.reached),
+        )
+    return table
+
+
+def _reached(reached: bool | None) -> Text:
+    if reached is None:
+        return Text("")
+    return Text("yes", "green") if reached else Text("no", "bold red")

@@ -1,0 +1,157 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from perseid.bench.schemes import tables
+from perseid.bench.schemes.comparing import CLAIMS, Claim, Comparison, Seen, judge
+from perseid.bench.schemes.plan import FULL, JUDGED, QUICK, SCHEMES, AppPlan, Case, plans
+from perseid.bench.schemes.reading import PARTS, Checkpoint, Recovery, Window
+
+
+def seen(
+    app,
+    scheme,
+    checkpoints,
+    *,
+    rows=100.0,
+    latency=10.0,
+    size=1000,
+    still=10.0,
+    recovery=None,
+    during=None,
+    epochs=None,
+):
+    case = Case(app, 0.1, 1.0, scheme, checkpoints, 12.0)
+    parts = dict.fromkeys(PARTS, 5.0)
+    taken = tuple(
+        Checkpoint("period", 0.0, 20.0, size, ((0.0, still),), (0.0, still), parts) for _ in range(checkpoints)
+    )
+    found = Window(rows, latency, taken, 1, during or {}, epochs or {}, 0.1, 0.2, 0.003)
+    lost = (
+        None
+        if recovery is None
+        else Recovery(recovery, dict.fromkeys(("detect", "reload", "read", "deserialise", "reconnect"), 1.0), 0, 0)
+    )
+    return Seen(case, found, lost, 0.9, 0.0)
+
+
+def claim(what):
+    return next(c for c in CLAIMS if c.what == what)
+
+
+def verdict(comparison, what):
+    (found,) = judge(comparison, [claim(what)])
+    return found
+
+
+def test_changes_are_averaged_over_the_applications():
+    comparison = Comparison([
+        seen("tmi", "baseline", JUDGED, rows=100),
+        seen("tmi", "adaptive", JUDGED, rows=400),
+        seen("bcp", "baseline", JUDGED, rows=100),
+        seen("bcp", "adaptive", JUDGED, rows=300),
+    ])  # fmt: skip
+    found = verdict(comparison, "throughput, adaptive over baseline")
+    assert found.by_app == {"tmi": pytest.approx(300), "bcp": pytest.approx(200)}
+    assert found.average == pytest.approx(250) and found.reached
+
+
+def test_what_one_application_did_not_give_is_not_reached():
+    comparison = Comparison([
+        seen("tmi", "baseline", JUDGED), seen("tmi", "adaptive", JUDGED, rows=900), seen("bcp", "adaptive", JUDGED, rows=900)
+    ])  # fmt: skip
+    found = verdict(comparison, "throughput, adaptive over baseline")
+    assert found.by_app["bcp"] is None and found.average is None and found.reached is False
+
+
+def test_fewer_bytes_are_a_gain_and_more_than_the_oracle_a_loss():
+    comparison = Comparison([
+        seen("tmi", "parallel", JUDGED, size=1000), seen("tmi", "adaptive", JUDGED, size=315), seen("tmi", "oracle", JUDGED, size=300)
+    ])  # fmt: skip
+    assert verdict(comparison, "bytes per checkpoint, adaptive below parallel").average == pytest.approx(68.5)
+    over = verdict(comparison, "bytes per checkpoint, adaptive over oracle")
+    assert over.average == pytest.approx(5) and over.reached
+
+
+def test_rounds_are_compared_by_their_medians():
+    comparison = Comparison([seen("tmi", "adaptive", JUDGED, rows=r) for r in (1.0, 200.0, 210.0)])
+    assert comparison.numbers()["tmi_adaptive_3_rows_per_s"] == 200
+
+
+def test_without_checkpoints_all_schemes_but_the_baseline_are_one():
+    comparison = Comparison([seen("tmi", "none", 0, rows=135), seen("tmi", "baseline", 0, rows=100)])
+    assert verdict(comparison, "throughput, no checkpoints, source over baseline").average == pytest.approx(35)
+
+
+def test_latency_during_a_checkpoint_is_held_against_the_same_epochs_without():
+    comparison = Comparison([
+        seen("tmi", "none", 0, epochs={4: 100.0, 5: 1000.0, 6: 100.0}),
+        seen("tmi", "adaptive", JUDGED, during={4: 140.0, 5: 1200.0, 6: 150.0, 7: 999.0}),
+    ])  # fmt: skip
+    assert comparison.during("tmi", "adaptive") == pytest.approx(0.4), (
+        "1.4, 1.2 and 1.5; there is no epoch 7 to hold it against"
+    )
+
+
+def test_the_table_shows_the_paper_beside_it():
+    comparison = Comparison(
+        [seen("tmi", "parallel", JUDGED, recovery=1000), seen("tmi", "adaptive", JUDGED, recovery=400)]
+    )
+    console = Console(width=140, record=True, file=io.StringIO())
+    tables.show(console, comparison, judge(comparison))
+    line = next(line for line in console.export_text().splitlines() if line.startswith("recovery, adaptive"))
+    assert line.split()[4:] == ["60", "%", "60", "%", "59", "%", "≥", "59", "%", "yes"]
+
+
+def test_every_claim_has_words_of_its_own():
+    assert len({c.what for c in CLAIMS}) == len(CLAIMS)
+    assert all(isinstance(c, Claim) for c in CLAIMS)
+
+
+@pytest.mark.parametrize("plan", [*FULL, *QUICK])
+def test_every_scheme_is_run_and_warmed_up_alike(plan):
+    cases = list(plan.cases())
+    for count in plan.counts:
+        assert {c.scheme for c in cases if c.checkpoints == count} >= set(SCHEMES)
+        assert len({(c.measured_s, c.period_s, c.scale) for c in cases if c.checkpoints == count}) == 1
+    assert len({c.warm_s for c in cases if c.checkpoints in (0, JUDGED)}) == 1, (
+        "their epochs are held against each other"
+    )
+    assert cases[0].scheme == "none", "the oracle knows it"
+
+
+def test_an_application_can_be_chosen():
+    assert [p.app for p in plans(False, None)] == ["tmi", "bcp", "signalguru"]
+    assert [p.app for p in plans(True, "signalguru")] == ["signalguru"]
+    assert len(plans(True, None)) == 1
+
+
+def test_an_unknown_application_is_named_with_those_there_are():
+    from perseid.bench import meteor
+    from perseid.errors import SettingsError
+
+    with pytest.raises(SettingsError, match="no application 'taxi'; there are: tmi, bcp, signalguru"):
+        meteor.run(True, None, None, app="taxi")
+
+
+def test_the_picture_is_drawn_of_what_there_is(tmp_path):
+    pytest.importorskip("matplotlib")
+    from perseid.bench.schemes import picture
+
+    comparison = Comparison(
+        [seen("tmi", "baseline", 0), seen("tmi", "none", 0), seen("tmi", "adaptive", JUDGED, recovery=400)]
+    )
+    picture.draw(comparison, picture.Curves(), "here", tmp_path / "x.png")
+    assert (tmp_path / "x.png").stat().st_size > 10_000
+
+
+def test_a_window_is_as_long_as_four_cycles_of_the_state_need():
+    plan = AppPlan("tmi", 1.0, 1.0, 20, (JUDGED,), 60.0)
+    assert plan.at_pace(0.5).window_s == pytest.approx(4 * 10)
+    assert plan.at_pace(9.0).window_s == 60
+
+
+def test_eight_checkpoints_come_eight_times_as_often_as_one():
+    one, eight = (Case("tmi", 0.1, 1.0, "adaptive", count, 24.0) for count in (1, 8))
+    assert (one.period_s, one.measured_s, eight.period_s, eight.measured_s) == (24, 24, 3, 9)
