@@ -35,10 +35,10 @@ def test_an_epoch_partly_in_the_window_counts_by_its_part():
     )
 
 
-def test_a_checkpoint_is_compared_with_the_time_after_it():
-    slow = [Commit(at_ms=1000 * n, ms=900, rows=400) for n in range(6, 8)]
-    fast = [Commit(at_ms=1000 * n, ms=900, rows=500) for n in range(8, 10)]
-    assert checkpoint_pairs([*STEADY, *slow, *fast], [5000, 9000], 2000) == [(400, 500)]
+def test_a_checkpoint_is_compared_with_the_time_before_and_after_it():
+    rates = [300, 300, 310, 310, 500, 500]
+    commits = [Commit(at_ms=1000 * n, ms=900, rows=rows) for n, rows in enumerate([0, *rates])]
+    assert checkpoint_pairs(commits, [2000], 2000) == [(310, 400)]
 
 
 def test_gaps_are_of_the_whole_cycle():

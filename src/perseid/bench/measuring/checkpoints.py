@@ -1,7 +1,7 @@
 """What asynchronous checkpoints of 300 MB of state cost: throughput with one every 10 s against none, and the longest stall.
 
-One application takes a checkpoint every 20 s. The 10 s from the beginning of one are compared with the next 10 s, which have none: both
-in the same processes, seconds apart, so that little but the checkpoint differs. The cost is the median over all such pairs.
+One application takes a checkpoint every 20 s. The 10 s from the beginning of one are compared with the 10 s before and the 10 s after them,
+which have none: all in the same processes, seconds apart, so that little but the checkpoint differs. The cost is the median over all checkpoints.
 
 ``longest_stall_ms`` is the longest time for which a checkpoint held back the start of an epoch: from the order to take snapshots
 until the last host had forked and said so. The memory of the hosts is sampled all the time.
@@ -67,16 +67,17 @@ def run(work: Path, pairs: int) -> Window:
     running = ours.start(app, work, checkpoint=scheme, max_rows_per_epoch=EPOCH_ROWS)
     ours.wait_for(running, lambda p: p.epoch >= WARM_EPOCHS)
     with HostMemory(running) as memory:
-        ours.wait_for(running, lambda p: p.checkpoints > pairs)
+        ours.wait_for(running, lambda p: p.checkpoints > pairs + 1)
     journal = ours.end(running)
     commits = from_journal(journal)
-    began = [entry["at_ms"] for entry in journal if entry["kind"] == "checkpoint_started"][: pairs + 1]
-    inside = [entry for entry in journal if began[0] <= entry["at_ms"] < began[-1]]
+    began = [entry["at_ms"] for entry in journal if entry["kind"] == "checkpoint_started"]
+    judged = began[1 : pairs + 1]
+    inside = [entry for entry in journal if began[0] <= entry["at_ms"] < began[pairs + 1]]
     return Window(
-        checkpoint_pairs(commits, began, CHECKPOINT_S * 1000),
+        checkpoint_pairs(commits, judged, CHECKPOINT_S * 1000),
         stalls_ms(inside),
-        [c for c in commits if began[0] <= c.at_ms <= began[-1]],
-        began[:-1],
+        [c for c in commits if began[0] <= c.at_ms <= began[pairs + 1]],
+        began[: pairs + 1],
         (memory.full, memory.alone, memory.empty),
     )
 

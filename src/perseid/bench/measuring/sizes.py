@@ -30,7 +30,7 @@ class Sizes:
     pandas: bool  # measure transformWithStateInPandas, too
     growth_epochs: int
     growth_from: int  # the driver's memory is first read after this many
-    checkpoint_pairs: int  # of 10 s with a checkpoint and 10 s without
+    checkpoint_pairs: int  # checkpoints whose 10 s are compared with 10 s without
     host_kills: int
     executor_kills: int
 
