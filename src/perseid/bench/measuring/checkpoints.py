@@ -1,7 +1,7 @@
 """What asynchronous checkpoints of 300 MB of state cost: throughput with one every 10 s against none, and the longest stall.
 
 One application takes a checkpoint every 20 s. The 10 s from the beginning of one are compared with the 10 s before and the 10 s after them,
-which have none: all in the same processes, seconds apart: so that little but the checkpoint differs. The cost is the median.
+which have none: all in the same processes, seconds apart, so that little but the checkpoint differs. The cost is the median.
 
 ``longest_stall_ms`` is the longest time for which a checkpoint held back the start of an epoch: from the order to take snapshots
 until the last host had forked and said so. The memory of the hosts is sampled all the time.
