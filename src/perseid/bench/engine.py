@@ -79,18 +79,23 @@ def _measure(quick: bool, work: Path, results: Results, console: Console) -> Non
                 results.failures[name] = str(error) or type(error).__name__
                 results.tell(f"[red]{name}: not measured[/red]")
 
-        perseid, spark = side("perseid"), side("spark")
-        part("starting Spark", lambda: _together(lambda: perseid.call(ours.begin), lambda: spark.call(peers.begin)))
+        perseid, spark, cluster = side("perseid"), side("spark"), side("cluster")
+
+        def begin_cluster() -> None:
+            cluster.call(ours.begin, recovery.CLUSTER)
+
+        begins: list[Part] = [lambda: perseid.call(ours.begin), lambda: spark.call(peers.begin)]
+        part("starting Spark", lambda: _together(*begins, *([begin_cluster] if quick else [])))
         part("throughput", lambda: throughput.measure(perseid, spark, work / "throughput", sizes, results))
         part("small epochs", lambda: small.measure(perseid, spark, work / "small", sizes, results))
         spark.close()
         part("checkpoints", lambda: checkpoints.measure(perseid, work / "checkpoints", sizes, results))
         part("host kills", lambda: recovery.measure_hosts(perseid, work / "kills", sizes, results))
         perseid.close()
-        cluster = side("cluster")
 
         def executors() -> None:
-            cluster.call(ours.begin, recovery.CLUSTER)
+            if not quick:  # its JVMs would be there, if idle, while everything else is measured
+                begin_cluster()
             recovery.measure_executors(cluster, work / "kills", sizes, results)
 
         part("executor kills", executors)

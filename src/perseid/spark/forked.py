@@ -30,7 +30,7 @@ from perseid.state.operator_state import capture
 from perseid.storage.snapshots import SnapshotFile, publish_snapshot, stage_snapshot, write_snapshot
 from perseid.storage.store import Store
 
-_HEAD_START_MS = 50
+_HEAD_START_MS = 40
 
 
 class Snapshots:

@@ -34,8 +34,7 @@ from perseid.storage.process import Process
 from perseid.storage.store import Store
 from perseid.vocabulary import HostId, ShardId
 
-_DECLINES = 4
-_EXECUTOR_WAIT_S = 15.0
+_DECLINE_PAUSES_S = (0.2, 0.4, 0.8, 1.5, 2.0, 2.0, 2.0, 2.0)
 HOMES = 4  # of a shard that are remembered: a short cut needs no long memory
 
 
@@ -82,7 +81,7 @@ class Hosts:
         self._dropped_launches: set[int] = set()
         self._registered_launches: set[int] = set()
         self._declined: Counter[int] = Counter()  # launches, how often
-        self._executors = 0
+        self._executors = 0  # the most there have been
         self._lock = threading.Lock()
         self._closing = False
         self._tag = f"perseid-{os.getpid()}-{secret.hex()[:8]}"
@@ -103,10 +102,11 @@ class Hosts:
 
     def _run(self, launch: int) -> None:
         config = HostConfig(launch, self._address, self._secret, self._store, self._operators, self._heartbeat_ms)
-        self._await_executors()
         reason, declined = "its task ended", -1
         while declined < self._declined[launch] and not self._closing:
             declined = self._declined[launch]
+            if declined:
+                time.sleep(_DECLINE_PAUSES_S[declined - 1])
             try:
                 with tagged(self._spark, f"{self._tag}-host-{launch}"):
                     self._spark.range(0, 1, 1, 1).mapInArrow(HostTask(config), "launch long").collect()
@@ -122,20 +122,22 @@ class Hosts:
         for link in [link for link in self._links.values() if link.launch == launch and not link.dropped]:
             self._post(on.HostDisconnected(link.id, reason))
 
-    def _await_executors(self) -> None:
-        """Where an executor died and other hosts live on, wait for the one in its place, so as not to crowd the rest."""
-        until = time.monotonic() + _EXECUTOR_WAIT_S
-        while (now := executors(self._spark)) < self._executors and self._links and time.monotonic() < until:
-            if self._closing:
-                return
-            time.sleep(0.2)
-        self._executors = now
+    def _declines(self, launch: int, executor: str) -> bool:
+        """Is this executor's host better started again, since there are fewer elsewhere? After a few times it is taken as it is.
 
-    def _crowded(self, executor: str) -> bool:
-        """Has it more hosts than another?"""
+        An executor that died is waited for like that, too: the most there have been are expected, until they do not come.
+        """
+        now = executors(self._spark)
+        self._executors = max(self._executors, now)
         hosts = Counter(link.executor for link in self._links.values())
         least = min(hosts.values(), default=0) if len(hosts) >= self._executors else 0
-        return hosts[executor] > least
+        if hosts[executor] <= least:
+            return False
+        if self._declined[launch] == len(_DECLINE_PAUSES_S):
+            self._executors = now
+            return False
+        self._declined[launch] += 1
+        return True
 
     # -- listening ------------------------------------------------------------------------------------------------
 
@@ -184,8 +186,7 @@ class Hosts:
         with self._lock:
             if self._closing or launch in self._dropped_launches:
                 return None  # Spark tried a dropped host's task once more
-            if self._declined[launch] < _DECLINES and self._crowded(hello["executor"]):
-                self._declined[launch] += 1
+            if self._declines(launch, hello["executor"]):
                 return None
             host = HostId(self._next)
             self._next += 1

@@ -28,7 +28,7 @@ def measure(perseid: Side, spark: Side, work: Path, sizes: Sizes, results: Resul
         if number < sizes.small_rounds - 1:
             journal, _, _ = perseid.call(ours.small, files, folder / "ours", epochs, discarded, sink="parquet")
             _say(results, journal, discarded, "")
-    if sizes.pandas:
+    if sizes.extras:
         _without_sink(perseid, spark, files, work, sizes, results)
     many = data.small(work / "many", sizes.growth_epochs)
     journal, before, after = perseid.call(

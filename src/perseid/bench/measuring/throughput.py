@@ -27,7 +27,7 @@ def measure(perseid: Side, spark: Side, work: Path, sizes: Sizes, results: Resul
         _round(perseid, spark, many, few, None, work / "warm", sizes, Results(lambda _: None))
     for number in range(sizes.rounds):
         _round(perseid, spark, many, few, slices, work / f"round-{number}", sizes, results)
-    if sizes.pandas:
+    if sizes.extras:
         commits = spark.call(peers.transform_with_state_in_pandas, slices, work / "pandas", 2)
         _say("transform_with_state_in_pandas_rows_per_s", commits, results)
 
@@ -35,7 +35,8 @@ def measure(perseid: Side, spark: Side, work: Path, sizes: Sizes, results: Resul
 def _round(
     perseid: Side, spark: Side, many: Path, few: Path, slices: Path | None, work: Path, sizes: Sizes, results: Results
 ) -> None:
-    for name, combine in (("perseid_plain_rows_per_s", False), ("perseid_rows_per_s", True)):
+    plain = [("perseid_plain_rows_per_s", False)] if sizes.extras else []
+    for name, combine in [*plain, ("perseid_rows_per_s", True)]:
         journal = perseid.call(ours.count, many, work / name, sizes.epochs, combine=combine)
         _say(name, from_journal(journal), results)
     _say("native_rows_per_s", spark.call(peers.native, few, work / "native"), results)
