@@ -82,6 +82,7 @@ class Controller:
     final_failures: int = 0  # of the last checkpoint
     trims: list[do.Trim] = field(default_factory=list)  # wait for the end of a recovery
     oldest_epoch: Epoch = Epoch(1)
+    restored: CheckpointId | None = None  # the application went back to it last, and reads its in-flight epochs
     faults: int = 0
     pipeline: Pipeline = field(init=False)
     detector: Detector = field(init=False)
@@ -127,6 +128,11 @@ class Controller:
 
     def _take_in(self, event: on.Event) -> tuple[do.Command, ...]:
         match event:
+            case on.SnapshotWritten():
+                return self.checkpoints.written(event)
+            case on.SnapshotsForked():
+                self.detector.work_ended(event.host, self.now_ms)
+                return self.checkpoints.forked(event)
             case on.Ticked():
                 return self._bury(self.detector.tick(self.now_ms))
             case on.HostRegistered(host):
@@ -153,11 +159,6 @@ class Controller:
             case on.RestoreFailed(host):
                 self.detector.work_ended(host, self.now_ms)
                 return self._restore_failed(event)
-            case on.SnapshotsForked():
-                self.detector.work_ended(event.host, self.now_ms)
-                return self.checkpoints.forked(event)
-            case on.SnapshotWritten():
-                return self.checkpoints.written(event)
             case on.InflightSaved():
                 return self.checkpoints.inflight_saved(event)
             case on.CheckpointFailed(checkpoint, message, host):
@@ -236,6 +237,10 @@ class Controller:
         if event.kind in ("operator", "poisoned") and not known.issuperset(event.shards):
             commands += self._lose(set(event.shards), event.message.splitlines()[0])
         elif event.kind == "released":
+            commands += self._lose(set(self.topology.shards), event.message, everything=True)
+        elif event.kind == "corrupt" and self.restored is not None:  # an in-flight epoch: the one before has its own
+            self.checkpoints.discard(self.restored)
+            self.restored = None
             commands += self._lose(set(self.topology.shards), event.message, everything=True)
         if cancelled or event.kind in ("poisoned", "cancelled"):
             return tuple(commands)
@@ -426,6 +431,7 @@ class Controller:
         commands: list[do.Command] = []
         if plan.mode == "application":
             self.checkpoints.went_back()
+            self.restored = plan.checkpoint
             chosen = next((c for c in self.checkpoints.completed if c.id == plan.checkpoint), None)
             for unit, epoch in plan.base.items():
                 self.pipeline.units[unit].finished = self.pipeline.units[unit].put_back = epoch

@@ -21,7 +21,7 @@ from perseid.vocabulary import (
     Version,
 )
 
-FailureKind = Literal["host", "operator", "poisoned", "released", "storage", "fenced", "cancelled", "other"]
+FailureKind = Literal["host", "operator", "poisoned", "released", "storage", "corrupt", "fenced", "cancelled", "other"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,12 +34,17 @@ class Admission:
 
     def admit(self, epoch: Epoch) -> None:
         self._wanted = epoch
-        wait_ms = self._world.next_slice_ms(epoch)
-        if wait_ms:
+        self.wait()
+
+    def wait(self) -> None:
+        """For the rows of the epoch that is wanted."""
+        if self._wanted is not None:
+            wait_ms = self._world.next_slice_ms(self._wanted)
             self._due_ms = self._driver.clock.now_ms + wait_ms
-            self._driver.clock.after(wait_ms, self._soon)
-        else:
-            self._soon()
+            if wait_ms:
+                self._driver.clock.after(wait_ms, self._soon)
+            else:
+                self._soon()
 
     def finish(self) -> None:
         """Write what is left."""

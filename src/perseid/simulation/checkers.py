@@ -178,7 +178,7 @@ class Witness:
         newest = sorted(self.root.manifests.values(), key=lambda m: -m.id)
         if self._individual:  # one of every unit makes a checkpoint; older ones are there for their files only
             newest = newest[: self._keep * len(self.topology.units)]
-        whole = [m for m in newest if all(self._good(s) for s in m.shards.values())][: self._keep]
+        whole = [m for m in newest if self.root.whole(m)][: self._keep]
         if epoch and not whole:
             broken("trimming", f"everything up to epoch {epoch} is gone, and no whole checkpoint is left")
         for manifest in whole:
@@ -193,10 +193,6 @@ class Witness:
                     broken(
                         "trimming", f"checkpoint {manifest.id} needs stream {stream.name}, which begins at {upto + 1}"
                     )
-
-    def _good(self, snapshot: Snapshot) -> bool:
-        file = self.root.files.get(snapshot.path)
-        return file is not None and file.good and file.state == snapshot.digest
 
     def released(
         self, name: StreamName, epoch: Epoch, finished: Mapping[UnitName, Epoch], newest: Manifest | None

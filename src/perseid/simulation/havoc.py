@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from perseid.simulation.faults import CutOff, Driver, Fault, Kill, Pause, Slow, Storage, name_of
 from perseid.simulation.hosts import VANISHED_MS
-from perseid.simulation.root import Manifest, Root
+from perseid.simulation.root import Root
 from perseid.simulation.site import Machine
 
 if TYPE_CHECKING:
@@ -85,19 +85,18 @@ def _storage(world: World, fault: Storage) -> bool:
 
 
 def _rot(world: World, root: Root) -> bool:
-    """Damage one snapshot, if another checkpoint is whole: with none left, nobody could bring the state back."""
-
-    def whole(manifest: Manifest) -> bool:
-        files = [root.files.get(s.path) for s in manifest.shards.values()]
-        return all(f is not None and f.good for f in files)
-
+    """Damage one file of a checkpoint, if another is whole: with none left, nobody could bring the state back."""
     manifests = list(root.manifests.values())
-    if len(manifests) < 2 or not all(whole(m) for m in manifests):
+    if len(manifests) < 2 or not all(root.whole(m) for m in manifests):
         return False
-    snapshots = world.random.choice(manifests[-2:]).shards
-    if not snapshots:
-        return False
-    root.files[snapshots[world.random.choice(sorted(snapshots))].path].good = False
+    hit = world.random.choice(manifests[-2:])
+    match world.random.choice(["snapshot", "manifest", "inflight"]):
+        case "snapshot" if hit.shards:
+            root.files[hit.shards[world.random.choice(sorted(hit.shards))].path].good = False
+        case "inflight" if hit.inflight:
+            root.damaged.add(world.random.choice(sorted(hit.inflight.values())))
+        case _:
+            root.damaged.add(hit.path)
     return True
 
 

@@ -26,6 +26,7 @@ class Hosts:
         self.all: dict[HostId, Host] = {}  # ever started
         self.living: dict[HostId, Host] = {}  # whose heart beats
         self.silent = 0  # hosts that should beat and do not
+        self._posted: list[tuple[Host, Any, tuple[Any, ...]]] = []  # messages that arrive at once
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -98,9 +99,20 @@ class Hosts:
 
     def send(self, host: Host, action: Any, *args: Any) -> None:
         """A message to a host."""
+        now = self._clock.now_ms
+        if self._world.instant and host.inbound_ms <= now:
+            if not self._posted:
+                self._clock.after(0, self._deliver_posted)
+            self._posted.append((host, action, args))
+            return
         delay_ms = 0 if self._world.instant else self._world.some("message")
-        host.inbound_ms = max(host.inbound_ms, self._clock.now_ms + delay_ms)
+        host.inbound_ms = max(host.inbound_ms, now + delay_ms)
         self._clock.at(host.inbound_ms, self.deliver, host, action, args)
+
+    def _deliver_posted(self) -> None:
+        posted, self._posted = self._posted, []
+        for host, action, args in posted:
+            self.deliver(host, action, args)
 
     def deliver(self, host: Host, action: Any, args: tuple[Any, ...]) -> None:
         """It does what it is told as soon as it is awake and can be reached."""

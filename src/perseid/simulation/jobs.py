@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.shard import Refusal
-from perseid.errors import Fenced, StorageFailed
+from perseid.errors import CorruptData, Fenced, StorageFailed
 from perseid.scaling.routing import RoutingTable
 from perseid.simulation.checkers import broken
 from perseid.simulation.host import Request
@@ -82,6 +82,8 @@ class Job:
             self.fail("fenced", str(error))
         except StorageFailed as error:
             self.fail("storage", str(error))
+        except CorruptData as error:
+            self.fail("corrupt", str(error))
 
     def fail(
         self, kind: on.FailureKind, message: str, hosts: tuple[HostId, ...] = (), shards: tuple[ShardId, ...] = ()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from perseid.checkpoint.life import CompletedCheckpoint, PendingCheckpoint
 from perseid.engine import commands as do
 from perseid.engine import events as on
-from perseid.errors import Fenced, StorageFailed
+from perseid.errors import CorruptData, Fenced, StorageFailed
 from perseid.simulation.jobs import JobFailed, Stuck
 from perseid.simulation.root import Manifest, Snapshot
 from perseid.simulation.streams import StreamGone
@@ -65,7 +65,7 @@ class Keeper:
         driver = self._driver
         try:
             self._store(command)
-        except (StorageFailed, Fenced, StreamGone, JobFailed, Stuck) as error:
+        except (StorageFailed, CorruptData, Fenced, StreamGone, JobFailed, Stuck) as error:
             match command:
                 case do.SaveInflight(checkpoint) | do.CommitCheckpoint(PendingCheckpoint(id=checkpoint)):
                     driver.tell(on.CheckpointFailed(checkpoint, str(error)), 0)

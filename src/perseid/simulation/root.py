@@ -60,6 +60,10 @@ class Manifest:
     inflight: Mapping[tuple[StreamName, Epoch], str]
 
     @property
+    def path(self) -> str:
+        return f"{self.id}/manifest"
+
+    @property
     def needs(self) -> frozenset[CheckpointId]:
         """The checkpoints whose files it names: under ``baseline`` most were written for earlier ones."""
         paths = [*(s.path for s in self.shards.values()), *self.inflight.values()]
@@ -81,6 +85,7 @@ class Root:
     files: dict[str, File] = field(default_factory=dict)
     saved: dict[str, Rows] = field(default_factory=dict)  # in-flight epochs of checkpoints, by path
     preserved: dict[tuple[StreamName, Epoch], tuple[str, Rows]] = field(default_factory=dict)
+    damaged: set[str] = field(default_factory=set)  # manifests and in-flight epochs that fail their hash, by path
     sinks: dict[tuple[UnitName, Epoch], tuple[str, Rows]] = field(default_factory=dict)
     failing_ms: int = 0  # until then every write fails
     torn: bool = False  # and leaves half a file behind
@@ -110,7 +115,8 @@ class Root:
 
     def past(self) -> Past:
         """What a driver finds, as ``spark.past`` reads it."""
-        usable = [m for m in self.manifests.values() if min(m.cuts.values()) >= self.ledger.base.epoch]
+        readable = [m for m in self.manifests.values() if m.path not in self.damaged]  # others are passed over, by name
+        usable = [m for m in readable if min(m.cuts.values()) >= self.ledger.base.epoch]
         return Past(
             checkpoints=[
                 CompletedCheckpoint(m.id, dict(m.cuts), dict(m.shards), dict(m.inflight), needs=m.needs)
@@ -148,6 +154,7 @@ class Root:
             del self.files[path]
         for path in [p for p in self.saved if p.startswith(folder)]:
             del self.saved[path]
+        self.damaged = {path for path in self.damaged if not path.startswith(folder)}
 
     def trim(self, generation: Generation, epoch: Epoch, streams: Mapping[StreamName, Epoch]) -> None:
         self.check(generation)
@@ -179,6 +186,13 @@ class Root:
         if file is None or not file.good or file.state != snapshot.digest:
             raise CorruptData(f"snapshot {snapshot.path} is missing or fails its hash")
         return file.state
+
+    def whole(self, manifest: Manifest) -> bool:
+        """Can the application go back to this checkpoint?"""
+        if not self.damaged.isdisjoint((manifest.path, *manifest.inflight.values())):
+            return False
+        files = ((self.files.get(s.path), s) for s in manifest.shards.values())
+        return all(file is not None and file.good and file.state == s.digest for file, s in files)
 
 
 def slices(admitted: Admitted, sources: tuple[SourceName, ...]) -> list[Rows]:

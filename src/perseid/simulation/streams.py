@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from perseid.errors import CorruptData
 from perseid.graph.topology import Topology
 from perseid.scaling.routing import RoutingTable
 from perseid.simulation.root import Root
@@ -69,6 +70,8 @@ class Streams:
             return block.rows
         path = self._saved.get(key)
         if path is not None and path in self._root.saved:
+            if path in self._root.damaged:
+                raise CorruptData(f"stream {stream}: epoch {epoch}, saved as {path}, fails its hash")
             return self._root.saved[path]
         raise StreamGone(f"stream {stream}: epoch {epoch} is no longer kept")
 

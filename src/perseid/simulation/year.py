@@ -93,15 +93,19 @@ class YearWorld(World):
         return max(CALM_BEATS * self.pulse, following - self.clock.now_ms - 1)
 
     def next_slice_ms(self, epoch: Epoch) -> int:
-        now = self.clock.now_ms
-        at = bisect_left(self._moments, now)
-        following = self._moments[at] if at < len(self._moments) else self.span_ms
-        quiet = following - now - self._lead_ms
+        quiet = self._upcoming_ms()
         if quiet > 2 * EPOCH_MS:
-            self._quiet_ms = now + quiet
+            self._quiet_ms = self.clock.now_ms + quiet
             self._lead_ms = SETTLE_MS + self.random.randrange(PERIOD_MS)
             return quiet
         return EPOCH_MS
+
+    def _upcoming_ms(self) -> int:
+        """How long it is quiet from now on."""
+        now = self.clock.now_ms
+        at = bisect_left(self._moments, now)
+        following = self._moments[at] if at < len(self._moments) else self.span_ms
+        return following - now - self._lead_ms
 
     def has_more(self, epoch: Epoch) -> bool:
         if self._watch is not None:
@@ -136,6 +140,8 @@ class YearWorld(World):
 
     def recovery_ended(self, plan: Any, duration_ms: int) -> None:
         super().recovery_ended(plan, duration_ms)
+        if self.driver is not None and self._upcoming_ms() > 2 * EPOCH_MS:
+            self.driver.admission.wait()  # the quiet stretch begins here, not with the next epoch
         if len(self.tally.recoveries_ms) > 1:  # the first is the start
             self.unavailable_ms += duration_ms
 

@@ -22,11 +22,13 @@ from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, Struct
 from perseid.errors import ApplicationFailed
 from perseid.sources.ordered_scan import FileSlice, ordered_scan
 from perseid.spark.preserved_buffer import PreservedBuffer
-from perseid.storage import layout
+from perseid.storage import layout, saved_rows
 from perseid.storage.store import Store
 from perseid.vocabulary import Epoch, Preservation, StreamName
 
-_DIGEST = "_perseid_digest"
+_VERIFIED = {
+    "parquet.page.verify-checksum.enabled": "true"
+}  # Parquet writes checksums, but looks at them only if told to
 
 
 class StreamGone(ApplicationFailed):
@@ -54,7 +56,7 @@ class Streams:
         """A unit has computed an epoch of one of its streams: run it, and keep the result for the consumers."""
         if self._kinds[stream] == "durable":
             path = layout.preserved(StreamName(stream), epoch)
-            if self._digest(path) == digest:
+            if saved_rows.digest_of(self._store, path) == digest:
                 df.write.format("noop").mode("overwrite").save()
             else:
                 self.save(df, path, digest)
@@ -109,29 +111,22 @@ class Streams:
         if old is not None:
             old.unpersist()
 
-    def _digest(self, path: str) -> str | None:
-        """Of the epoch saved there: what a fenced driver may have left behind is not taken for ours."""
-        try:
-            return self._store.read(f"{path}/{_DIGEST}").decode()
-        except FileNotFoundError:
-            return None
-
     def save(self, df: DataFrame, path: str, digest: str) -> None:
         """Make the rows of an epoch durable under the root, all or nothing, in order."""
         staging = f"{path}.staging"
         self._store.delete(staging)
         df.write.mode("overwrite").option("compression", "lz4").parquet(self._store.uri(staging))
-        self._store.write(f"{staging}/{_DIGEST}", [digest.encode()])
+        saved_rows.complete(self._store, staging, digest)
         self._store.sync(staging)
         self._store.delete(path)
         self._store.rename(staging, path)
 
     def load(self, stream: str, path: str) -> DataFrame:
-        """Rows saved before, in order."""
+        """Rows saved before, in order. Raises ``CorruptData`` if they are not all there."""
         schema = self._schemas[stream]
-        names = [name for name in self._store.list(path) if name.endswith(".parquet")]
-        files = [FileSlice(_plain(self._store, f"{path}/{name}"), self._store.size(f"{path}/{name}")) for name in names]
-        reader = self._spark.read.schema(schema)
+        parts = saved_rows.files(self._store, path)
+        files = [FileSlice(_plain(self._store, f"{path}/{name}"), size) for name, size in parts.items()]
+        reader = self._spark.read.schema(schema).options(**_VERIFIED)
         return ordered_scan(self._spark, files, lambda paths: reader.parquet(*paths), schema, parquet=True)
 
     def save_inflight(self, stream: str, epoch: Epoch, path: str) -> int:

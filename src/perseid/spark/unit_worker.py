@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from perseid.engine import commands as do
 from perseid.engine import events as on
-from perseid.errors import Fenced, StorageFailed
+from perseid.errors import CorruptData, Fenced, StorageFailed
 from perseid.graph.graph import Graph, Unit
 from perseid.graph.nodes import SinkNode
 from perseid.graph.topology import UnitShape
@@ -29,6 +29,7 @@ from perseid.storage.records import Admitted
 from perseid.vocabulary import Attempt, Epoch, HostId, OperatorName, ShardId, UnitName
 
 NO_SPACE = os.strerror(errno.ENOSPC)
+BAD_CHECKSUM = "CRC checksum verification failed"  # as Parquet says it
 REPLAY_EPOCHS = 16
 REPLAY_ROWS = 2_000_000
 _KINDS: Mapping[str, on.FailureKind] = {
@@ -215,6 +216,8 @@ class UnitWorker:
         kind = "fenced" if isinstance(error, Fenced) else "released" if isinstance(error, StreamGone) else "other"
         if isinstance(error, StorageFailed) or NO_SPACE in text:
             kind = "storage"
+        elif isinstance(error, CorruptData) or BAD_CHECKSUM in text:
+            kind = "corrupt"
         if command.attempt in self._cancelled:
             kind = "cancelled"
         message = f"unit {self._name!r}, epoch {epoch}: {type(error).__name__}: {_without_stack(text)}"
