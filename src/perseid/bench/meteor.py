@@ -27,8 +27,8 @@ from perseid.bench.schemes.reading import recovery, window
 from perseid.checkpoint.oracle import Recording
 from perseid.errors import PerseidError, SettingsError
 
-WARM_S, QUICK_WARM_S = 15.0, 8.0
-"""How long an application runs before it is measured."""
+WARM_S, QUICK_WARM_S = 40.0, 8.0
+"""How long an application runs before it is measured: the JVM goes on compiling for a while, and later runs must not gain by it."""
 APPS = tuple(plan.app for plan in FULL)
 
 
@@ -103,7 +103,7 @@ def _measure(chosen: tuple[AppPlan, ...], warm_s: float, work: Path, found: Foun
 
 def _read(case: Case, ran: running.Ran) -> Seen:
     found = window(ran.journal, ran.from_ms, case.measured_s * 1000)
-    lost = None if ran.killed_ms is None else recovery(ran.journal, ran.killed_ms)
+    lost = recovery(ran.journal, ran.kills_ms) if ran.kills_ms else None
     return Seen(case, found, lost, ran.busy_share, ran.unsynced_ms)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from perseid.bench.schemes.comparing import Comparison
 from perseid.bench.schemes.plan import JUDGED, SCHEMES, Case
-from perseid.bench.schemes.reading import PARTS, RECOVERY_PARTS, Entry, checkpoints, curve
+from perseid.bench.schemes.reading import NOBODYS, PARTS, RECOVERY_PARTS, Entry, checkpoints, curve
 
 COLOURS = {
     "baseline": "#8d99ae",
@@ -46,7 +46,7 @@ class Curves:
         def at(ms: float) -> float:
             return (ms - from_ms) / 1000
 
-        taken = [c for c in checkpoints(journal) if from_ms <= c.decided_ms < until_ms and c.reason != "final"]
+        taken = [c for c in checkpoints(journal) if from_ms <= c.decided_ms < until_ms and c.reason not in NOBODYS]
         commits = [e for e in journal if e["kind"] == "epoch_committed" and from_ms <= e["at_ms"] < until_ms]
         self.of[case.app, case.scheme] = Curve(
             tuple((at(ms), mb) for ms, mb in curve(journal) if from_ms <= ms < until_ms),

@@ -57,6 +57,11 @@ class Case:
         return self.period_s * OFTEN if self.checkpoints > JUDGED else self.window_s
 
     @property
+    def recorded_s(self) -> float:
+        """The run the oracle knows goes on after its window: under the oracle more epochs may pass in the same time."""
+        return 0.6 * self.window_s if self.scheme == NO_CHECKPOINTS else 0.0
+
+    @property
     def name(self) -> str:
         return f"{self.app}_{self.scheme}_{self.checkpoints}"
 
