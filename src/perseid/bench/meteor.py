@@ -83,8 +83,11 @@ def _measure(chosen: tuple[AppPlan, ...], warm_s: float, work: Path, found: Foun
     with Side("meteor", work) as side:
         side.call(ours.begin)
         for planned in chosen:
-            plan = planned.at_pace(side.call(running.warm, next(iter(planned.cases())), work / "warm", warm_s))
+            epoch_s = side.call(running.warm, next(iter(planned.cases())), work / "warm", warm_s)
+            plan = planned.at_pace(epoch_s)
             tell(f"{plan.app} is warm; a window is {plan.window_s:g} s")
+            if plan.window_s < 0.95 * plan.needed_s(epoch_s):
+                tell(f"[yellow]too short: its state needs {plan.needed_s(epoch_s):.0f} s on this machine now[/yellow]")
             recorded: Recording | None = None
             for case in plan.cases():
                 try:

@@ -123,12 +123,14 @@ def claims(verdicts: Sequence[Verdict], apps: Sequence[str]) -> Table:
             Text(tell(verdict.average), "bold"),
             "" if claim.paper is None else tell(claim.paper),
             "" if claim.wanted is None else f"{sign} {tell(claim.wanted)}",
-            _reached(verdict.reached),
+            _reached(verdict),
         )
     return table
 
 
-def _reached(reached: bool | None) -> Text:
-    if reached is None:
+def _reached(verdict: Verdict) -> Text:
+    if verdict.reached is None:
         return Text("")
-    return Text("yes", "green") if reached else Text("no", "bold red")
+    if verdict.noise:
+        return Text("no telling: noise", "yellow")
+    return Text("yes", "green") if verdict.reached else Text("no", "bold red")
