@@ -15,8 +15,10 @@ import apps
 import pytest
 from apps import Begin, Folder, end
 
+from perseid.engine.progress import HostStatus
 from perseid.spark.runtime import Running
 from perseid.testing import kill
+from perseid.testing.processes import is_alive
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -72,14 +74,19 @@ def test_bursts_that_kill_every_host_change_no_result(
     apps.wait_for_epoch(running, random.Random(f"{name} {scheme}").randint(2, 8))
     kill(running, host="all")
     apps.wait_until(lambda: running.progress().faults and running.progress().phase == "running", "the first recovery")
-    apps.wait_until(lambda: running.wait(0) or _being_written(folder.root), "a checkpoint")
+    apps.wait_until(lambda: _being_written(folder.root), "a checkpoint")
+    struck = {host.pid for host in running.progress().hosts}
     kill(running, host="all")
-    apps.wait_until(lambda: running.wait(0) or running.progress().phase == "recovering", "the second recovery")
-    apps.wait_until(lambda: running.wait(0) or running.progress().hosts, "its hosts")
+    apps.wait_until(lambda: any(_new(host, struck) for host in running.progress().hosts), "a new host")
     kill(running, host="all")
     end(running)
     assert "recovery_finished" in folder.kinds()
     assert written(Path(folder.out)) == wanted
+
+
+def _new(host: HostStatus, struck: set[int]) -> bool:
+    """Was it started after the others had been killed, and lives?"""
+    return host.pid not in struck and host.alive and is_alive(host.pid)
 
 
 def _being_written(root: str) -> bool:

@@ -27,8 +27,8 @@ from perseid.bench.schemes.reading import recovery, window
 from perseid.checkpoint.oracle import Recording
 from perseid.errors import PerseidError, SettingsError
 
-WARM_S, QUICK_WARM_S = 15.0, 8.0
-"""How long an application runs before it is measured."""
+WARM_S, QUICK_WARM_S = 40.0, 8.0
+"""How long an application runs before it is measured: the JVM goes on compiling for a while, and later runs must not gain by it."""
 APPS = tuple(plan.app for plan in FULL)
 
 
@@ -83,8 +83,11 @@ def _measure(chosen: tuple[AppPlan, ...], warm_s: float, work: Path, found: Foun
     with Side("meteor", work) as side:
         side.call(ours.begin)
         for planned in chosen:
-            plan = planned.at_pace(side.call(running.warm, next(iter(planned.cases())), work / "warm", warm_s))
+            epoch_s = side.call(running.warm, next(iter(planned.cases())), work / "warm", warm_s)
+            plan = planned.at_pace(epoch_s)
             tell(f"{plan.app} is warm; a window is {plan.window_s:g} s")
+            if plan.window_s < 0.95 * plan.needed_s(epoch_s):
+                tell(f"[yellow]too short: its state needs {plan.needed_s(epoch_s):.0f} s on this machine now[/yellow]")
             recorded: Recording | None = None
             for case in plan.cases():
                 try:
@@ -103,7 +106,7 @@ def _measure(chosen: tuple[AppPlan, ...], warm_s: float, work: Path, found: Foun
 
 def _read(case: Case, ran: running.Ran) -> Seen:
     found = window(ran.journal, ran.from_ms, case.measured_s * 1000)
-    lost = None if ran.killed_ms is None else recovery(ran.journal, ran.killed_ms)
+    lost = recovery(ran.journal, ran.kills_ms) if ran.kills_ms else None
     return Seen(case, found, lost, ran.busy_share, ran.unsynced_ms)
 
 

@@ -155,3 +155,15 @@ def test_a_window_is_as_long_as_four_cycles_of_the_state_need():
 def test_eight_checkpoints_come_eight_times_as_often_as_one():
     one, eight = (Case("tmi", 0.1, 1.0, "adaptive", count, 24.0) for count in (1, 8))
     assert (one.period_s, one.measured_s, eight.period_s, eight.measured_s) == (24, 24, 3, 9)
+
+
+def test_what_cannot_be_is_noise_and_not_reached():
+    """An oracle that is beaten is none; epochs do not become faster because a checkpoint is taken."""
+    runs = [seen("tmi", "adaptive", JUDGED, size=200, during={4: 45.0}), seen("tmi", "oracle", JUDGED, size=300)]
+    comparison = Comparison([seen("tmi", "none", 0, epochs={4: 100.0}), *runs])
+    for what in ("bytes per checkpoint, adaptive over oracle", "latency during a checkpoint, adaptive"):
+        found = verdict(comparison, what)
+        assert found.noise and found.reached is False
+    console = Console(width=140, record=True, file=io.StringIO())
+    console.print(tables.claims(judge(comparison), comparison.apps))
+    assert console.export_text().count("no telling: noise") == 2

@@ -128,20 +128,45 @@ def test_a_checkpoint_that_failed_does_not_count():
     assert window(journal, 0, 3000).checkpoints == () and window(journal, 0, 3000).bytes == 0
 
 
+def lost(killed_ms, *, reload):
+    phases = {"detect": 40, "reload": reload, "read": 50, "deserialise": 5, "reconnect": 20, "catch_up": 200}
+    return [
+        entry("recovery_started", killed_ms + reload + 50, checkpoint=7),
+        entry("recovery_finished", killed_ms + reload + 400, phases=phases),
+    ]
+
+
 def test_recovery_is_told_without_the_catching_up_that_follows_it():
-    phases = {"detect": 40, "reload": 600, "read": 50, "deserialise": 5, "reconnect": 20, "catch_up": 200}
     journal = [
         entry("checkpoint_committed", 900, checkpoint=7, bytes=4000),
         epoch(8, 990, 300),
-        entry("recovery_started", 1650, checkpoint=7),
-        entry("recovery_finished", 2000, phases=phases),
+        *lost(1000, reload=600),
         epoch(8, 2200, 0),
         epoch(9, 2400, 300),
     ]
-    found = recovery(journal, 1000)
+    found = recovery(journal, [1000])
     assert (found.ms, found.catch_up_ms, found.bytes) == (800, 600, 4000), "epoch 8 is done again, 9 is new"
     assert found.parts_ms == {"detect": 125, "reload": 600, "read": 50, "deserialise": 5, "reconnect": 20}
     assert sum(found.parts_ms.values()) == found.ms
+
+
+def test_of_several_kills_the_middle_one_is_told():
+    journal = [
+        entry("checkpoint_committed", 900, checkpoint=7, bytes=4000),
+        epoch(8, 990, 300),
+        *lost(1000, reload=900),
+        *lost(3000, reload=100),
+        *lost(5000, reload=300),
+        epoch(9, 9000, 300),
+    ]
+    found = recovery(journal, [1000, 3000, 5000])
+    assert found.parts_ms["reload"] == 300 and found.ms == 500
+    assert found.catch_up_ms == 9000 - 5000 - 500
+
+
+def test_where_the_oracle_had_no_recording_it_is_no_oracle():
+    unrecorded = [{**e, "reason": "unrecorded"} if e.get("reason") == "minimum" else e for e in JOURNAL]
+    assert window(unrecorded, 1000, 2000).checkpoints == ()
 
 
 def test_the_curve_is_in_megabytes():
@@ -150,4 +175,4 @@ def test_the_curve_is_in_megabytes():
 
 def test_without_a_recovery_nothing_is_made_up():
     with pytest.raises(AssertionError, match="did not come back"):
-        recovery(JOURNAL, 2000)
+        recovery(JOURNAL, [2000])

@@ -10,7 +10,7 @@ from typing import Any
 
 from perseid.bench.schemes.comparing import Comparison
 from perseid.bench.schemes.plan import JUDGED, SCHEMES, Case
-from perseid.bench.schemes.reading import PARTS, RECOVERY_PARTS, Entry, checkpoints, curve
+from perseid.bench.schemes.reading import NOBODYS, PARTS, RECOVERY_PARTS, Entry, checkpoints, curve
 
 COLOURS = {
     "baseline": "#8d99ae",
@@ -24,10 +24,10 @@ SHADES = ("#cfd8dc", "#f4a261", "#1d5f8a", "#6d597a", "#84a98c")
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The state of one run over time, in seconds of its window and MB, and when checkpoints were decided on."""
+    """The state of one run over time, in seconds of its window and MB, and what checkpoints saved and when."""
 
     sizes: tuple[tuple[float, float], ...]
-    moments: tuple[float, ...]
+    saved: tuple[tuple[float, float], ...]
     epochs: tuple[tuple[float, float], ...]  # latency in ms
     spans: tuple[tuple[float, float], ...]  # of checkpoints
 
@@ -46,11 +46,11 @@ class Curves:
         def at(ms: float) -> float:
             return (ms - from_ms) / 1000
 
-        taken = [c for c in checkpoints(journal) if from_ms <= c.decided_ms < until_ms and c.reason != "final"]
+        taken = [c for c in checkpoints(journal) if from_ms <= c.decided_ms < until_ms and c.reason not in NOBODYS]
         commits = [e for e in journal if e["kind"] == "epoch_committed" and from_ms <= e["at_ms"] < until_ms]
         self.of[case.app, case.scheme] = Curve(
             tuple((at(ms), mb) for ms, mb in curve(journal) if from_ms <= ms < until_ms),
-            tuple(at(c.writing[0]) for c in taken),
+            tuple((at(c.writing[0]), c.bytes / 1e6) for c in taken),
             tuple((at(e["at_ms"]), float(e["ms"])) for e in commits),
             tuple((at(c.decided_ms), at(c.committed_ms)) for c in taken),
         )
@@ -166,15 +166,9 @@ def _state(axes: Any, curves: Curves, app: str) -> None:
         times, sizes = zip(*found.sizes, strict=True)
         if scheme == "adaptive":
             axes.plot(times, sizes, "-", color="#777777", linewidth=1)
-        at = [_size_at(found.sizes, moment) for moment in found.moments]
-        axes.scatter(found.moments, at, s=46, color=COLOURS[scheme], label=scheme, zorder=3)
+        if found.saved:
+            axes.scatter(*zip(*found.saved, strict=True), s=46, color=COLOURS[scheme], label=scheme, zorder=3)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("s", fontsize=9)
     axes.set_title("state under adaptive, MB, and what was saved")
     _legend(axes)
-
-
-def _size_at(sizes: Sequence[tuple[float, float]], at_s: float) -> float:
-    """The size after the newest epoch of that time."""
-    before = [mb for when, mb in sizes if when <= at_s]
-    return before[-1] if before else sizes[0][1]

@@ -57,6 +57,11 @@ class Case:
         return self.period_s * OFTEN if self.checkpoints > JUDGED else self.window_s
 
     @property
+    def recorded_s(self) -> float:
+        """The run the oracle knows goes on after its window: under the oracle more epochs may pass in the same time."""
+        return 0.6 * self.window_s if self.scheme == NO_CHECKPOINTS else 0.0
+
+    @property
     def name(self) -> str:
         return f"{self.app}_{self.scheme}_{self.checkpoints}"
 
@@ -75,7 +80,11 @@ class AppPlan:
 
     def at_pace(self, epoch_s: float) -> AppPlan:
         """With windows as long as this machine needs, at so many seconds an epoch."""
-        return replace(self, window_s=round(min(self.most_s, JUDGED * CYCLES * self.cycle_epochs * epoch_s), 1))
+        return replace(self, window_s=round(min(self.most_s, self.needed_s(epoch_s)), 1))
+
+    def needed_s(self, epoch_s: float) -> float:
+        """Less is too short: some periods have no moment when the state is small."""
+        return JUDGED * CYCLES * self.cycle_epochs * epoch_s
 
     def cases(self) -> Iterator[Case]:
         """Schemes take turns; every round begins with another one. The oracle knows the run without checkpoints."""

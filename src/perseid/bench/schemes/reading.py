@@ -7,13 +7,14 @@ of them, one of each unit, is what a checkpoint is under the other schemes, and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from perseid.bench.measuring.timings import from_journal, rows_per_s_within
 
 Entry = Mapping[str, Any]
 Interval = tuple[float, float]
+NOBODYS = ("final", "unrecorded")
 PARTS = ("tokens", "other", "disk", "commit")
 RECOVERY_PARTS = ("detect", "reload", "read", "deserialise", "reconnect")
 """The paper's four phases, and how long it took to see that the hosts were dead. Catching up comes after them."""
@@ -81,9 +82,12 @@ class Window:
 
 
 def window(entries: Sequence[Entry], from_ms: float, length_ms: float) -> Window:
-    """Read a window. A checkpoint belongs to it if it was decided in it; the last one of a run, taken because it ends, never does."""
+    """Read a window. A checkpoint belongs to it if it was decided in it, by the scheme.
+
+    The last one of a run, taken because it ends, is no scheme's; nor is the oracle's one where it had no recording any more.
+    """
     until_ms = from_ms + length_ms
-    found = [c for c in checkpoints(entries) if from_ms <= c.decided_ms < until_ms and c.reason != "final"]
+    found = [c for c in checkpoints(entries) if from_ms <= c.decided_ms < until_ms and c.reason not in NOBODYS]
     committed = [e for e in entries if e["kind"] == "epoch_committed" and from_ms <= e["at_ms"] < until_ms]
     assert committed, "no epoch was committed in the window"
     rows = sum(e["rows_in"] for e in committed)
@@ -189,20 +193,31 @@ class Recovery:
     bytes: int  # of the checkpoint it came back from
 
 
-def recovery(entries: Sequence[Entry], killed_ms: float) -> Recovery:
-    """The recovery from the kill of all hosts at once. What hosts that die together cost before the last was missed is detection."""
-    after = [e for e in entries if e["at_ms"] > killed_ms]
-    newest = max((e["epoch"] for e in entries if e["kind"] == "epoch_committed" and e["at_ms"] <= killed_ms), default=0)
-    ended = next((e for e in after if e["kind"] == "recovery_finished"), None)
-    new = next((e for e in after if e["kind"] == "epoch_committed" and e["epoch"] > newest), None)
-    assert ended is not None and new is not None, "the application did not come back"
+def recovery(entries: Sequence[Entry], kills_ms: Sequence[float]) -> Recovery:
+    """Of several kills of all hosts, the one that took the middle time; and what it took to catch up after the last."""
+    newest = max(
+        (e["epoch"] for e in entries if e["kind"] == "epoch_committed" and e["at_ms"] <= kills_ms[0]), default=0
+    )
+    after = (e for e in entries if e["kind"] == "epoch_committed" and e["at_ms"] > kills_ms[-1])
+    new = next((e for e in after if e["epoch"] > newest), None)
+    assert new is not None, "the application did not come back"
+    found = [_recovery(entries, killed_ms) for killed_ms in kills_ms]
+    catch_up_ms = new["at_ms"] - kills_ms[-1] - found[-1].ms
+    middle = sorted(found, key=lambda r: r.ms)[len(found) // 2]
+    return replace(middle, catch_up_ms=catch_up_ms)
+
+
+def _recovery(entries: Sequence[Entry], killed_ms: float) -> Recovery:
+    """What passes until the last of the hosts is missed, and was begun in vain till then, is detection."""
+    ended = next((e for e in entries if e["kind"] == "recovery_finished" and e["at_ms"] > killed_ms), None)
+    assert ended is not None, "the application did not come back"
     began = next(e for e in reversed(entries) if e["kind"] == "recovery_started" and e["at_ms"] <= ended["at_ms"])
     phases = ended["phases"]
     sizes = {e["checkpoint"]: e["bytes"] for e in entries if e["kind"] == "checkpoint_committed"}
     parts = {part: float(phases.get(part, 0)) for part in RECOVERY_PARTS}
     total = ended["at_ms"] - killed_ms - phases.get("catch_up", 0)
     parts["detect"] += max(0.0, total - sum(parts.values()))
-    return Recovery(total, parts, new["at_ms"] - killed_ms - total, sizes.get(began["checkpoint"], 0))
+    return Recovery(total, parts, 0.0, sizes.get(began["checkpoint"], 0))
 
 
 def curve(entries: Iterable[Entry]) -> list[tuple[float, float]]:

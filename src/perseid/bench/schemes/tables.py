@@ -18,9 +18,7 @@ ALL = (*SCHEMES, "oracle")
 def show(console: Console, comparison: Comparison, verdicts: Sequence[Verdict]) -> None:
     """Everything, the verdicts last."""
     counts = sorted({s.case.checkpoints for s in comparison.seen})
-    console.print(
-        _by_count("throughput, rows/s, by checkpoints in a window", comparison, counts, lambda s: s.window.rows_per_s)
-    )
+    console.print(_by_count("throughput, rows/s", comparison, counts, lambda s: s.window.rows_per_s))
     console.print()
     console.print(_by_count("latency of a row, ms", comparison, counts, lambda s: s.window.latency_ms))
     console.print()
@@ -34,7 +32,7 @@ def show(console: Console, comparison: Comparison, verdicts: Sequence[Verdict]) 
 def _plain(title: str, *columns: str) -> Table:
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     table.add_column(title, no_wrap=True)
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for column in columns:
         table.add_column(column, justify="right")
     return table
@@ -45,7 +43,7 @@ def _number(value: float | None, digits: int = 0) -> str:
 
 
 def _by_count(title: str, comparison: Comparison, counts: Sequence[int], number: Callable[[Seen], float]) -> Table:
-    table = _plain(title, *(f"{count} in a window" if count == counts[0] else str(count) for count in counts))
+    table = _plain(title, *(f"{count} in a window" if count == counts[-1] else str(count) for count in counts))
     for app in comparison.apps:
         for place, scheme in enumerate(ALL):
             values = [comparison.middle(app, scheme, count, number) for count in counts]
@@ -56,9 +54,9 @@ def _by_count(title: str, comparison: Comparison, counts: Sequence[int], number:
 
 def _checkpoints(comparison: Comparison) -> Table:
     """What one checkpoint is and costs, and where the time of a window goes."""
-    parts = [f"{part} ms" for part in PARTS]
-    shares = ("still %", "writing %", "cores busy %")
-    table = _plain(f"a checkpoint, {JUDGED} in a window", "taken", "MB", "ms", *parts, "still ms", "during +%", *shares)
+    columns = ("taken", "MB", "ms", *PARTS, "still", "during", "still", "writing", "busy")
+    table = _plain(f"{JUDGED} checkpoints", *columns)
+    table.add_row("", "", "", "", "", *("ms" for _ in PARTS), "ms", "+%", "%", "%", "%", style="dim")
     for app in comparison.apps:
         for place, scheme in enumerate(ALL):
             if not comparison.of(app, scheme, JUDGED):
@@ -95,7 +93,7 @@ def _recoveries(comparison: Comparison) -> Table:
             table.add_row(
                 "" if place else app,
                 scheme,
-                _number(one.bytes / 1e6, 1),
+                "by unit" if scheme == "baseline" else _number(one.bytes / 1e6, 1),
                 _number(one.ms),
                 *(_number(one.parts_ms[part]) for part in RECOVERY_PARTS),
                 _number(one.catch_up_ms),
@@ -125,12 +123,14 @@ def claims(verdicts: Sequence[Verdict], apps: Sequence[str]) -> Table:
             Text(tell(verdict.average), "bold"),
             "" if claim.paper is None else tell(claim.paper),
             "" if claim.wanted is None else f"{sign} {tell(claim.wanted)}",
-            _reached(verdict.reached),
+            _reached(verdict),
         )
     return table
 
 
-def _reached(reached: bool | None) -> Text:
-    if reached is None:
+def _reached(verdict: Verdict) -> Text:
+    if verdict.reached is None:
         return Text("")
-    return Text("yes", "green") if reached else Text("no", "bold red")
+    if verdict.noise:
+        return Text("no telling: noise", "yellow")
+    return Text("yes", "green") if verdict.reached else Text("no", "bold red")
