@@ -95,7 +95,7 @@ class Adaptive:
         if self.covered or not seen.moved:
             return None
         alert = self.alert
-        if alert is not None and (alert.growing or (alert.lowest and seen.now_ms < self.ends_ms)):
+        if alert is not None and (alert.growing or alert.lowest) and seen.now_ms < self.ends_ms:
             facts = {"bytes": alert.total, "threshold": alert.threshold, "rate": round(alert.rate)}
             return Decision(Reason.MINIMUM, facts=facts)
         if seen.now_ms < self.ends_ms:
