@@ -9,7 +9,7 @@ import pytest
 
 from perseid.errors import FaultBeyondRun, OtherVersion, SettingsError, SimulationError, UnknownFault
 from perseid.simulation.faults import CutOff, Driver, FaultPlan, Kill, Pause, Planned, Slow, Storage, from_json, to_json
-from perseid.simulation.runs import Summary, read_seed_file, simulate, write_seed_file
+from perseid.simulation.runs import VERSION, Summary, read_seed_file, simulate, write_seed_file
 from perseid.simulation.scenario import Options, drawn
 from perseid.simulation.site import Site, Target
 
@@ -78,8 +78,8 @@ def test_a_seed_file_repeats_what_broke_with_the_same_options(tmp_path: Path) ->
 def test_a_seed_file_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "seeds.json"
     write_seed_file(path, Summary(), Options())
-    path.write_text(path.read_text().replace('"version": 1', '"version": 0'))
-    with pytest.raises(OtherVersion, match="version 0 of the simulation, this is version 1"):
+    path.write_text(path.read_text().replace(f'"version": {VERSION}', '"version": 0'))
+    with pytest.raises(OtherVersion, match=f"version 0 of the simulation, this is version {VERSION}"):
         read_seed_file(path)
 
 

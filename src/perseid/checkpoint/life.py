@@ -6,12 +6,12 @@ acknowledged as durable; its manifest names those files and no others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from perseid.graph.topology import StreamShape, Topology
-from perseid.vocabulary import CheckpointId, Epoch, ShardId, StreamName, UnitName
+from perseid.vocabulary import CheckpointId, Epoch, OperatorName, ShardId, SlotRange, StreamName, UnitName
 
 
 class SavedShard(Protocol):
@@ -22,7 +22,35 @@ class SavedShard(Protocol):
     @property
     def index(self) -> int: ...
     @property
+    def slots(self) -> SlotRange: ...
+    @property
     def epoch(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPart:
+    """What a shard takes of one snapshot: these slots of it."""
+
+    snapshot: SavedShard
+    slots: SlotRange
+
+    @property
+    def whole(self) -> bool:
+        return self.slots == self.snapshot.slots
+
+
+def parts_of(snapshots: Iterable[SavedShard], operator: OperatorName, slots: SlotRange) -> tuple[SnapshotPart, ...]:
+    """The parts that make up these slots of an operator, in their order, however its shards were cut then; () if none was saved.
+
+    This is how a shard comes back after a loss, and how it comes to be where there were other shards before (S3, S4).
+    """
+    found = sorted((s for s in snapshots if s.operator == operator), key=lambda s: s.slots)
+    cut = [(s, (max(s.slots[0], slots[0]), min(s.slots[1], slots[1]))) for s in found]
+    parts = tuple(SnapshotPart(s, (first, last)) for s, (first, last) in cut if first < last)
+    if parts:
+        bounds = [slots[0], *(part.slots[1] for part in parts)]
+        assert [part.slots[0] for part in parts] == bounds[:-1] and bounds[-1] == slots[1], f"{operator}: {parts}"
+    return parts
 
 
 @dataclass(slots=True)
@@ -100,12 +128,18 @@ class CompletedCheckpoint:
 
     def part(self, topology: Topology, unit: UnitName) -> UnitSnapshot:
         """What it holds of one unit."""
-        shards = {s: self.shards[s] for s in topology.unit(unit).shards if s in self.shards}
+        shards = {s: saved for s, saved in self.shards.items() if topology.unit_of(s.operator) == unit}
         return UnitSnapshot(self.needs or frozenset({self.id}), self.cuts[unit], shards)
 
     def own_cut(self, unit: UnitName) -> Epoch:
         """Where a unit goes back to if it alone is lost: its preserved input is kept from there on."""
         return self.alone[unit][0].epoch if self.alone.get(unit) else self.cuts[unit]
 
-    def own_snapshot(self, unit: UnitName, shard: ShardId) -> SavedShard | None:
-        return (self.alone[unit][0].shards if self.alone.get(unit) else self.shards).get(shard)
+    def parts(self, operator: OperatorName, slots: SlotRange) -> tuple[SnapshotPart, ...]:
+        """Where these slots of an operator are saved."""
+        return parts_of(self.shards.values(), operator, slots)
+
+    def own_parts(self, unit: UnitName, operator: OperatorName, slots: SlotRange) -> tuple[SnapshotPart, ...]:
+        """The same, if its unit alone is lost."""
+        shards = self.alone[unit][0].shards if self.alone.get(unit) else self.shards
+        return parts_of(shards.values(), operator, slots)

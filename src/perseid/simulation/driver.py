@@ -8,6 +8,7 @@ Invariant: messages to and from one host keep their order, as on one connection.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from perseid.simulation.jobs import EpochJob, Job, JobFailed, ReplayJob, Stuck, 
 from perseid.simulation.keeper import Keeper
 from perseid.simulation.root import Snapshot, slices
 from perseid.simulation.streams import Streams
-from perseid.simulation.values import Rows
+from perseid.simulation.values import Rows, State, share
 from perseid.storage.records import Admitted
 from perseid.vocabulary import Attempt, Epoch, HostId, ShardId, StreamName, UnitName
 
@@ -160,7 +161,18 @@ class SimulatedDriver:
                         self.send(one, self._ask_sizes, one, command)
                     else:
                         self.send(one, self._quieten, one)
-            case do.CheckpointBegan() | do.Noted():
+            case do.CatchUpShards(host):
+                self.send(self.hosts[host], self._catch_up, self.hosts[host], command)
+            case do.DropShards(host, shards):
+                self.send(self.hosts[host], self.hosts[host].forget, shards)
+            case do.ReleaseHost(host):
+                self._drop(self.hosts[host])
+            case do.WritePartition():
+                self.world.witness.divided(self, command)
+                self.keeper.submit(command)
+            case do.ScaleEnded(request, before):
+                self.world.scaled(len(request.slots), before)
+            case do.CheckpointBegan() | do.Noted() | do.ScaleBegan() | do.ScaleGivenUp():
                 pass  # for the journal
             case do.ReleaseStream(stream, epoch):
                 self.keeper.release(stream, epoch)
@@ -218,7 +230,7 @@ class SimulatedDriver:
             self.tell(on.HostStartFailed("Spark could not run its task"), 200)
             return
         log = self.world.machines_of_engine.shard_log
-        host = Host(HostId(self._next_host), machine, self.generation, log, self._retaining)
+        host = Host(HostId(self._next_host), machine, self.generation, log, self.world.cells, self._retaining)
         self._next_host += 1
         self.hosts[host.id] = self.living[host.id] = host
         self.world.process_started(host)
@@ -268,12 +280,12 @@ class SimulatedDriver:
 
     def _restored(self, host: Host, command: do.RestoreShards) -> None:
         try:
-            for route, saved, epoch in command.shards:
+            for route, parts, epoch in command.shards:
                 state = host.restore(
-                    self.root, self.clock.now_ms, command.version, route, saved, epoch, command.retain_from
+                    self.root, self.clock.now_ms, command.version, route, parts, epoch, command.retain_from
                 )
                 if not self.fenced:
-                    self.world.witness.loaded(route.shard, epoch, state)
+                    self.world.witness.loaded(route, epoch, state)
         except (CorruptData, StorageFailed) as error:
             corrupt, storage = isinstance(error, CorruptData), isinstance(error, StorageFailed)
             self.word(host, on.RestoreFailed(host.id, command.version, str(error), corrupt, storage))
@@ -291,14 +303,35 @@ class SimulatedDriver:
         def found(epoch: Epoch) -> Request | None:
             return kept.get(epoch) if self.world.random.random() < self.world.scenario.kept else None
 
-        upto = command.upto.get(self.topology.shards[shard], Epoch(0))
+        upto = command.upto.get(self.topology.unit_of(shard.operator), Epoch(0))
         return host.catch_up(shard, upto, found)
+
+    def _catch_up(self, host: Host, command: do.CatchUpShards) -> None:
+        """By the input that the shards before them keep on the same machine, as far as it is there and whole."""
+
+        def found(route: Route, epoch: Epoch) -> Request | None:
+            mine = self.world.cells.within(route.shard.operator, route.slots)
+            sources = [r for r in command.before if r.slots[0] < route.slots[1] and route.slots[0] < r.slots[1]]
+            kept = []
+            for source in sources:
+                home = self.hosts[source.host] if source.host is not None else None
+                there = home is not None and home.machine is host.machine and source.shard in home.shards
+                request = home.shards[source.shard].kept.get(epoch) if home is not None and there else None
+                if request is None or self.world.random.random() >= self.world.scenario.kept:
+                    return None
+                kept.append(request)
+            rows, missing = kept[0].rows, sum(request.missing for request in kept)
+            came = share(rows, mine, self.world.cells.count(route.shard.operator)) - missing
+            return kept[0]._replace(shard=route.shard, cells=mine, came=came, missing=missing)
+
+        reached = {r.shard: host.catch_up(r.shard, command.upto, functools.partial(found, r)) for r in command.shards}
+        self.word(host, on.ShardsCaughtUp(host.id, command.version, reached))
 
     def covered(self, cuts: Mapping[UnitName, Epoch]) -> None:
         """A checkpoint is committed: hosts let go of the input it covers."""
         for host in self.living.values():
             for shard, held in host.shards.items():
-                upto = cuts[self.topology.shards[shard]]
+                upto = cuts[self.topology.unit_of(shard.operator)]
                 held.kept = {epoch: request for epoch, request in held.kept.items() if epoch > upto}
 
     # -- sizes ----------------------------------------------------------------------------------------------------
@@ -335,7 +368,7 @@ class SimulatedDriver:
         if command.synchronous:
             self.clock.after(last, self._deliver, host, self.word, (host, forked))
 
-    def _write(self, host: Host, command: do.TakeSnapshots, route: Route, state: int) -> None:
+    def _write(self, host: Host, command: do.TakeSnapshots, route: Route, state: State) -> None:
         """A forked child goes on when its host is killed; it sleeps and falls with the machine."""
         now, machine, shard = self.clock.now_ms, host.machine, route.shard
         if now < machine.asleep_ms:
@@ -352,7 +385,7 @@ class SimulatedDriver:
                 self.word(host, on.CheckpointFailed(command.checkpoint, str(error), host.id))
             return
         if host.alive:
-            saved = Snapshot(shard.operator, shard.index, command.epoch, path, state, size)
+            saved = Snapshot(shard.operator, shard.index, route.slots, command.epoch, path, state, size)
             self.word(host, on.SnapshotWritten(command.checkpoint, shard, saved))
 
     # -- what jobs ask --------------------------------------------------------------------------------------------
@@ -368,7 +401,7 @@ class SimulatedDriver:
             if now < host.machine.asleep_ms:
                 raise Stuck
 
-    def ask(self, routing: RoutingTable, request: Request) -> int:
+    def ask(self, routing: RoutingTable, request: Request) -> State:
         """Ask a shard. Raises ``JobFailed`` or ``Stuck``."""
         id = routing.routes[request.shard].host
         assert id is not None
@@ -411,7 +444,7 @@ class SimulatedDriver:
         now = self.clock.now_ms
         if now >= self.world.slow_until_ms:
             return 1.0
-        ids = {routing.routes[shard].host for shard in unit.shards}
+        ids = {route.host for operator in unit.operators for route in routing.of(operator)}
         return max((self.hosts[id].machine.pace(now) for id in ids if id is not None), default=1.0)
 
     def unit_finished(self, unit: UnitName, epoch: Epoch) -> None:

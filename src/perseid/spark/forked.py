@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from perseid.errors import ChannelError, StorageFailed
-from perseid.spark.held import HeldShard, since
+from perseid.spark.held import HeldShard
+from perseid.spark.phases import since
 from perseid.state.codec import encode
 from perseid.state.operator_state import capture
 from perseid.storage.snapshots import SnapshotFile, publish_snapshot, write_local_snapshot, write_snapshot

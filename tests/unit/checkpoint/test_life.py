@@ -19,6 +19,7 @@ class Saved:
     operator: str
     index: int
     epoch: int
+    slots: tuple[int, int] = (0, 256)
 
 
 def pending(kind: str = "transient") -> PendingCheckpoint:

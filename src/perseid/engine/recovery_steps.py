@@ -1,0 +1,177 @@
+"""The way back, step by step: what the controller commands while something is lost (M6, S4).
+
+Units that hold lost shards come to rest → plan → hosts restore shards under a new routing version → missed epochs are replayed
+into them → done. ``Recovering`` remembers how far it has come, ``recovery.plan`` decides what goes back to where.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from perseid.engine import commands as do
+from perseid.engine import events as on
+from perseid.engine.recovering import Recovering
+from perseid.recovery.plan import Observation, RecoveryPlan, decide
+from perseid.scaling.routing import place
+from perseid.vocabulary import Epoch, ShardId, UnitName
+
+if TYPE_CHECKING:
+    from perseid.engine.controller import Controller
+
+RETRY_PAUSE_MS = 100
+RETRY_PAUSE_LIMIT_MS = 5_000
+BURST_PATIENCE_MS = 1_500
+
+
+class RecoverySteps:
+    """Takes the controller's recovery from one step to the next."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._of = controller
+
+    def lose(
+        self, shards: set[ShardId], reason: str, *, everything: bool = False, detect_ms: int = 0
+    ) -> list[do.Command]:
+        """These shards are gone: a recovery begins, or begins anew with all that is not yet back."""
+        of = self._of
+        given_up = of.scale.give_up(reason, again=True)
+        if of.recovering is None:
+            of.recovering = Recovering(set(shards), everything, reason, of.now_ms - detect_ms, step_ms=of.now_ms)
+            of.recovering.phases_ms["detect"] = detect_ms
+        else:
+            of.recovering.restart(shards, reason, of.now_ms)
+            of.recovering.everything |= everything
+        return [*given_up, *of.checkpoints.abort(reason)]
+
+    def restore_failed(self, event: on.RestoreFailed) -> tuple[do.Command, ...]:
+        of, recovering = self._of, self._of.recovering
+        if recovering is None or recovering.plan is None or recovering.version != event.version:
+            return ()
+        if event.corrupt and recovering.plan.checkpoint is not None:
+            of.checkpoints.discard(recovering.plan.checkpoint)
+        elif event.storage and recovering.failed_restores < of.settings.storage_retries:
+            recovering.failed_restores += 1  # out of reach is not lost: it is waited for
+            pause_ms = min(RETRY_PAUSE_MS * 2 ** (recovering.failed_restores - 1), RETRY_PAUSE_LIMIT_MS)
+            recovering.not_before_ms = of.now_ms + pause_ms
+        elif not event.corrupt:
+            of.error = event.message
+        recovering.restart(set(), event.message, of.now_ms)
+        return ()
+
+    def advance(self) -> list[do.Command]:
+        """The next step, if it can be taken."""
+        of, recovering = self._of, self._of.recovering
+        assert recovering is not None
+        if of.phase != "starting":
+            of.phase = "recovering"
+        if recovering.plan is None:
+            return self._plan(recovering)
+        commands: list[do.Command] = []
+        if not recovering.restoring:
+            catching_up = recovering.to_replay | recovering.replaying
+            # A unit below may have to ask the one above for an epoch once more: that one comes first.
+            ready = {u for u in recovering.to_replay if not catching_up & of.topology.above(u)}
+            commands += self._replay(recovering, recovering.plan, ready)
+        if recovering.done:
+            recovering.step_done("catch_up", of.now_ms)
+            for state in of.pipeline.units.values():
+                state.not_before_ms = 0
+            of.recovering = None
+            duration = of.now_ms - recovering.since_ms
+            commands.append(do.RecoveryEnded(recovering.plan, duration, dict(recovering.phases_ms)))
+            commands += of.checkpoints.running(of.now_ms)
+            commands += of.trim() if of.trims else ()
+        return commands
+
+    def _plan(self, recovering: Recovering) -> list[do.Command]:
+        of = self._of
+        affected = {of.topology.unit_of(s.operator) for s in recovering.lost}
+        if recovering.everything:
+            affected = set(of.pipeline.units)
+        commands: list[do.Command] = []
+        for unit in sorted(affected):
+            commands += of.cancel(unit)
+        if any(not of.pipeline.units[u].idle for u in affected) or not self._enough_hosts(recovering):
+            return commands
+        pausing = [recovering.not_before_ms]
+        pausing += [s.not_before_ms for u, s in of.pipeline.units.items() if u in affected]
+        if of.phase != "starting":  # hosts that die together are noticed one after the other: one burst, one recovery
+            pausing.append(recovering.step_ms + of.settings.heartbeat_ms // 2)
+        if of.now_ms < max(pausing, default=0):
+            return commands
+        seen = Observation(
+            finished={u: s.finished for u, s in of.pipeline.units.items()},
+            lost=frozenset(recovering.lost),
+            slots={shard: route.slots for shard, route in of.routing.routes.items()},
+            checkpoints=tuple(of.checkpoints.completed),
+            newest=of.checkpoints.trimmed_by,
+            everything=recovering.everything,
+            oldest_epoch=of.oldest_epoch,
+        )
+        plan = decide(of.topology, seen)
+        if plan.mode == "application" and not recovering.everything:
+            recovering.everything = True  # the units not affected so far must come to rest too
+            recovering.lost |= set(of.routing.routes)
+            return [*commands, *of.checkpoints.abort(recovering.reason), *self._plan(recovering)]
+        recovering.plan = plan
+        recovering.lost |= set(plan.shards)
+        recovering.step_done("reload", of.now_ms)
+        commands.append(do.RecoveryBegan(recovering.reason, plan))
+        return [*commands, *self._restore(recovering, plan)]
+
+    def _enough_hosts(self, recovering: Recovering) -> bool:
+        """One host will do to bring back a part; after a burst it pays to wait a moment for the others."""
+        of = self._of
+        if len(of.hosts) >= of.pool.hosts:
+            return True
+        if of.phase == "starting" or not of.hosts:
+            return False
+        return len(recovering.lost) < len(of.routing.routes) or of.now_ms - recovering.step_ms >= BURST_PATIENCE_MS
+
+    def _restore(self, recovering: Recovering, plan: RecoveryPlan) -> list[do.Command]:
+        of = self._of
+        commands: list[do.Command] = []
+        if plan.mode == "application":
+            of.checkpoints.went_back()
+            chosen = next((c for c in of.checkpoints.completed if c.id == plan.checkpoint), None)
+            for unit, epoch in plan.base.items():
+                of.pipeline.units[unit].finished = of.pipeline.units[unit].put_back = epoch
+            commands.append(do.ResetStreams(dict(chosen.inflight) if chosen else {}, dict(plan.base)))
+        staying = {s: h for s in plan.shards if (h := of.routing.host_of(s)) in of.hosts and h is not None}
+        load = {h: len([s for s in of.routing.shards_on(h) if s not in plan.shards or s in staying]) for h in of.hosts}
+        working = {h: n for h, n in load.items() if n} if of.phase != "starting" else {}
+        idle = sorted(h for h in of.hosts if h not in working)
+        if of.phase == "starting":
+            idle = idle[: of.pool.hosts]
+        placed = {**place([s for s in plan.shards if s not in staying], working, idle), **staying}
+        of.routing = of.routing.moved(dict(placed))
+        recovering.version = of.routing.version
+        recovering.restoring = set(placed.values())
+        recovering.to_replay = set(plan.replay)
+        upto = {unit: last for unit, (_, last) in plan.replay.items()}
+        for host in sorted(recovering.restoring):
+            of.detector.work_began(host, of.now_ms)
+            mine = sorted(s for s, h in placed.items() if h == host)
+            units = {s: of.topology.unit_of(s.operator) for s in mine}
+            retain = min(of.pipeline.consumed(unit) for unit in units.values())
+            shards = tuple((of.routing.routes[s], plan.shards[s], plan.base[units[s]]) for s in mine)
+            commands.append(do.RestoreShards(host, of.routing.version, shards, Epoch(retain + 1), upto))
+        if not placed:
+            commands += self.advance()
+        return commands
+
+    def _replay(self, recovering: Recovering, plan: RecoveryPlan, units: set[UnitName]) -> list[do.Command]:
+        """Feed restored shards what they missed, unless kept input has brought them there already."""
+        of = self._of
+        commands: list[do.Command] = []
+        for unit in sorted(units):
+            last = plan.replay[unit][1]
+            mine = [s for s in plan.shards if of.topology.unit_of(s.operator) == unit]
+            stands, behind = recovering.behind(mine, plan.base[unit], last)
+            recovering.to_replay.discard(unit)
+            if not behind:
+                continue
+            recovering.replaying.add(unit)
+            attempt, again = of.pipeline.started(unit, last, replaying=True), recovering.failed_replays > 0
+            commands.append(of.replay(unit, attempt, behind, Epoch(stands + 1), last, of.routing, again=again))
+        return commands
