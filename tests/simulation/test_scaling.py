@@ -144,4 +144,29 @@ def test_a_host_lost_after_a_scale_comes_back_from_what_other_shards_had_saved()
     world.to_the_end()
     plan = world.all_of(do.RecoveryBegan)[-1].plan
     (parts,) = plan.shards.values()
-    assert plan.mode == "shards" and not all(part.whole for part in parts)
+    assert plan.mode == "shards" and any(part.slots != part.snapshot.slots for part in parts)
+
+
+def test_a_lost_shard_comes_back_as_several_on_as_many_hosts() -> None:
+    scenario = scaled(chain(1), "o0", scheme=parallel(60.0), parallel_recovery=2, hosts=3)
+    scenario = replace(scenario, settings=replace(scenario.settings, scalable=frozenset({OperatorName("o0")})))
+    world = TestWorld(scenario)
+    world.later(1_500, lambda: world.kill(world.controller.routing.of(OperatorName("o0"))[0].host))
+    world.to_the_end()
+    plan = world.all_of(do.RecoveryBegan)[-1].plan
+    assert plan.mode == "shards" and [shard.index for shard in plan.shards] == [2, 3]
+    (written,) = world.all_of(do.WritePartition)
+    assert written.shards == ((2, (0, 64)), (3, (64, 128)), (1, (128, 256)))
+    homes = [route.host for route in world.controller.routing.of(OperatorName("o0"))]
+    assert len(set(homes)) == 3
+
+
+def test_a_division_of_what_is_lost_is_written_down_before_it_counts() -> None:
+    """The ledger is out of reach while the shards come back: the recovery waits for it."""
+    plan = FaultPlan((Planned(Storage("failing", 2_000), 1_560),))
+    scenario = scaled(chain(1), "o0", scheme=parallel(60.0), parallel_recovery=2, hosts=3, plan=plan, epochs=250)
+    scenario = replace(scenario, settings=replace(scenario.settings, scalable=frozenset({OperatorName("o0")})))
+    world = TestWorld(scenario)
+    world.later(1_500, lambda: world.kill(world.controller.routing.of(OperatorName("o0"))[0].host))
+    world.to_the_end()
+    assert len(world.root.ledger.partitioned[OperatorName("o0")].shards) == 3

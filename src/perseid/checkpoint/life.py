@@ -34,10 +34,6 @@ class SnapshotPart:
     snapshot: SavedShard
     slots: SlotRange
 
-    @property
-    def whole(self) -> bool:
-        return self.slots == self.snapshot.slots
-
 
 def parts_of(snapshots: Iterable[SavedShard], operator: OperatorName, slots: SlotRange) -> tuple[SnapshotPart, ...]:
     """The parts that make up these slots of an operator, in their order, however its shards were cut then; () if none was saved.

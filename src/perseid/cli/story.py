@@ -162,7 +162,7 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
         f" a checkpoint waited {duration(r['waited_ms'])} for epoch {r['epoch']} of unit {r['unit']}"
     ),
     "warning": lambda r: str(r["message"]),
-    "scale_started": lambda r: f"operator {r['operator']} is to have {counted(r['shards'], 'shard')}",
+    "scale_started": lambda r: f"operator {r['operator']} is to have {counted(r['shards'], 'shard')}: {r['reason']}",
     "scaled": lambda r: (
         f"operator {r['operator']} has {counted(r['shards'], 'shard')} instead of {r['before']};"
         f" its input paused for {duration(r['pause_ms'])}, all took {duration(r['ms'])}"

@@ -11,6 +11,7 @@ from perseid.checkpoint.size_reports import AskSizes as AskSizes
 from perseid.checkpoint.size_reports import Noted as Noted
 from perseid.checkpoint.size_reports import Quieten as Quieten
 from perseid.recovery.plan import RecoveryPlan
+from perseid.scaling.bottleneck import ScaleWish
 from perseid.scaling.machine import ScaleRequest
 from perseid.scaling.routing import Route, RoutingTable, Shards
 from perseid.vocabulary import (
@@ -149,6 +150,13 @@ class WritePartition:
 
 
 @dataclass(frozen=True, slots=True)
+class AskToScale:
+    """An operator should have other shards: ask for it as a user would, with the split points that fit its keys."""
+
+    wish: ScaleWish
+
+
+@dataclass(frozen=True, slots=True)
 class ScaleBegan:
     """For the journal: an operator is to be scaled."""
 
@@ -273,6 +281,7 @@ Command = (
     | CatchUpShards
     | DropShards
     | WritePartition
+    | AskToScale
     | ScaleBegan
     | ScaleEnded
     | ScaleGivenUp

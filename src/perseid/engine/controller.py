@@ -25,6 +25,7 @@ from perseid.engine.scaling_steps import ScalingSteps
 from perseid.engine.unit_ends import UnitEnds
 from perseid.graph.topology import Topology
 from perseid.recovery.detection import Death, Detector
+from perseid.scaling.bottleneck import AutoScaling, Bottlenecks
 from perseid.scaling.machine import Scaling
 from perseid.scaling.pool import Pool
 from perseid.scaling.routing import RoutingTable, Shards, even_slots, numbered
@@ -50,6 +51,9 @@ class EngineSettings:
     epoch_retries: int = 8
     storage_retries: int = 17  # with the pauses between them about a minute: a full disk may be freed
     dead_letters: bool = False
+    scaling: AutoScaling | None = None
+    scalable: frozenset[OperatorName] = frozenset()  # operators that may be divided without being asked for
+    parallel_recovery: int = 1  # so many shards take over from one that is lost (S4)
     final_checkpoint: bool = True
 
 
@@ -97,6 +101,8 @@ class Controller:
     scaling: Scaling | None = None
     scale_replay: Attempt | None = None  # the job that feeds new shards, also when their scale was given up meanwhile
     scale: ScalingSteps = field(init=False)
+    bottlenecks: Bottlenecks | None = None
+    numbers: dict[OperatorName, int] = field(default_factory=dict)  # the highest ever given to a shard, used or not
 
     def __post_init__(self) -> None:
         s = self.settings
@@ -110,8 +116,9 @@ class Controller:
         )
         self.recovering = Recovering(set(self.routing.routes), True, "start", self.now_ms, step_ms=self.now_ms)
         self.pool = Pool(s.hosts, s.spares, s.most_hosts)
-        self.settle_pool()
+        self.bottlenecks = Bottlenecks(s.scaling, s.scalable) if s.scaling is not None else None
         self.unit_ends, self.recovery, self.scale = UnitEnds(self), RecoverySteps(self), ScalingSteps(self)
+        self.scale.settle_pool()
         self.oldest_epoch = self.past.oldest_epoch
         self.set_aside = {key: set(shards) for key, shards in self.past.set_aside.items()}
 
@@ -168,11 +175,13 @@ class Controller:
                 return (*self.scale.restore_failed(event), *self.recovery.restore_failed(event))
             case on.ScaleRequested(request):
                 return self.scale.requested(request)
+            case on.LoadReported(load):
+                return self.scale.loaded(load)
             case on.ShardsCaughtUp(host):
                 self.detector.work_ended(host, self.now_ms)
                 self.scale.restored(event)
             case on.PartitionWritten():
-                return tuple(self.scale.written_down(event))
+                return (*self.scale.written_down(event), *self.recovery.written_down(event))
             case on.SnapshotsForked():
                 self.detector.work_ended(event.host, self.now_ms)
                 return self.checkpoints.forked(event)
@@ -265,27 +274,10 @@ class Controller:
                 commands += self.checkpoints.start_if_due(self.now_ms, self.pipeline, self.routing)
         commands += self._run()
         if len(self.hosts) > self.pool.size:
-            commands += self._release_hosts()
+            commands += self.scale.release_hosts()
         if self.stopping and not (self.recovering or self.scaling or self.admitting) and self.pipeline.quiet:
             commands += self._finish()
         return tuple(commands)
-
-    def settle_pool(self) -> None:
-        """As many hosts as at the start; more where operators were scaled out beyond what they were declared with."""
-        counts = {o: len(self.routing.of(o)) for o in self.topology.operators}
-        scaled = [count for o, count in counts.items() if count > self.topology.operators[o]]
-        self.pool = self.pool.settled(max([self.settings.hosts, *scaled]))
-
-    def _release_hosts(self) -> list[do.Command]:
-        """Hosts that stood ready for new shards, or held those that are gone."""
-        if self.recovering is not None or (self.scaling is not None and self.scaling.phase != "settling"):
-            return []
-        idle = sorted(host for host in self.hosts if not self.routing.shards_on(host))
-        released = idle[: len(self.hosts) - self.pool.size]
-        for host in released:
-            self.hosts.discard(host)
-            self.detector.lost(host, "released", self.now_ms)
-        return [do.ReleaseHost(host) for host in released]
 
     def cancel(self, unit: UnitName) -> list[do.Command]:
         """Let the unit come to rest."""

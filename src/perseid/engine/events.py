@@ -10,6 +10,7 @@ from perseid.checkpoint.life import SavedShard
 from perseid.checkpoint.size_reports import SizeHalved as SizeHalved
 from perseid.checkpoint.size_reports import SizesReported as SizesReported
 from perseid.checkpoint.size_reports import SizeTurned as SizeTurned
+from perseid.scaling.bottleneck import HostLoad
 from perseid.scaling.machine import ScaleRequest
 from perseid.vocabulary import (
     Attempt,
@@ -118,6 +119,13 @@ class ScaleRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadReported:
+    """What a host had to do (S5)."""
+
+    load: HostLoad
+
+
+@dataclass(frozen=True, slots=True)
 class ShardsCaughtUp:
     """A host has brought new shards as far as kept input goes."""
 
@@ -207,6 +215,7 @@ Event = (
     | RestoreFailed
     | ReplayFinished
     | ScaleRequested
+    | LoadReported
     | ShardsCaughtUp
     | PartitionWritten
     | SnapshotsForked

@@ -6,6 +6,9 @@ into them → done. ``Recovering`` remembers how far it has come, ``recovery.pla
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from perseid.engine import commands as do
@@ -13,7 +16,7 @@ from perseid.engine import events as on
 from perseid.engine.recovering import Recovering
 from perseid.recovery.plan import Observation, RecoveryPlan, decide
 from perseid.scaling.routing import place
-from perseid.vocabulary import Epoch, ShardId, UnitName
+from perseid.vocabulary import Epoch, OperatorName, ShardId, SlotRange, UnitName
 
 if TYPE_CHECKING:
     from perseid.engine.controller import Controller
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 RETRY_PAUSE_MS = 100
 RETRY_PAUSE_LIMIT_MS = 5_000
 BURST_PATIENCE_MS = 1_500
+GROWTH_PATIENCE_MS = 5_000
 
 
 class RecoverySteps:
@@ -49,11 +53,7 @@ class RecoverySteps:
             return ()
         if event.corrupt and recovering.plan.checkpoint is not None:
             of.checkpoints.discard(recovering.plan.checkpoint)
-        elif event.storage and recovering.failed_restores < of.settings.storage_retries:
-            recovering.failed_restores += 1  # out of reach is not lost: it is waited for
-            pause_ms = min(RETRY_PAUSE_MS * 2 ** (recovering.failed_restores - 1), RETRY_PAUSE_LIMIT_MS)
-            recovering.not_before_ms = of.now_ms + pause_ms
-        elif not event.corrupt:
+        elif not event.corrupt and not (event.storage and self._wait_for_storage(recovering)):
             of.error = event.message
         recovering.restart(set(), event.message, of.now_ms)
         return ()
@@ -67,6 +67,9 @@ class RecoverySteps:
         if recovering.plan is None:
             return self._plan(recovering)
         commands: list[do.Command] = []
+        if recovering.unwritten and of.now_ms >= recovering.not_before_ms:
+            commands += [self._write_down(operator) for operator in sorted(recovering.unwritten)]
+            recovering.unwritten.clear()
         if not recovering.restoring:
             catching_up = recovering.to_replay | recovering.replaying
             # A unit below may have to ask the one above for an epoch once more: that one comes first.
@@ -79,7 +82,8 @@ class RecoverySteps:
             of.recovering = None
             duration = of.now_ms - recovering.since_ms
             commands.append(do.RecoveryEnded(recovering.plan, duration, dict(recovering.phases_ms)))
-            commands += of.checkpoints.running(of.now_ms)
+            again = of.checkpoints.repartitioned(of.routing.routes, of.now_ms) if recovering.divided else ()
+            commands += again or of.checkpoints.running(of.now_ms)
             commands += of.trim() if of.trims else ()
         return commands
 
@@ -109,6 +113,10 @@ class RecoverySteps:
             oldest_epoch=of.oldest_epoch,
         )
         plan = decide(of.topology, seen)
+        if plan.mode == "shards" and self._may_divide(recovering, plan):
+            commands += self._divide(recovering)
+            slots = {shard: route.slots for shard, route in of.routing.routes.items()}
+            plan = decide(of.topology, replace(seen, lost=frozenset(recovering.lost), slots=slots))
         if plan.mode == "application" and not recovering.everything:
             recovering.everything = True  # the units not affected so far must come to rest too
             recovering.lost |= set(of.routing.routes)
@@ -119,12 +127,79 @@ class RecoverySteps:
         commands.append(do.RecoveryBegan(recovering.reason, plan))
         return [*commands, *self._restore(recovering, plan)]
 
+    def _may_divide(self, recovering: Recovering, plan: RecoveryPlan) -> bool:
+        """Parallel recovery: is there something to replay, somebody to share it, and nothing that is told apart by shard?"""
+        of = self._of
+        operators = {shard.operator for shard in recovering.lost}
+        aside = {shard.operator for shards in of.set_aside.values() for shard in shards}
+        ready = operators <= of.settings.scalable and not operators & aside and not recovering.divided
+        ways = of.settings.parallel_recovery
+        after = Counter(shard.operator for shard in (*of.routing.routes, *(ways - 1) * list(recovering.lost)))
+        bounded = all(after[o] <= ways * of.topology.operators[o] for o in operators)  # loss after loss must not add up
+        return ready and bounded and min(ways, len(of.hosts)) > 1 and bool(plan.replay)
+
+    def _divide(self, recovering: Recovering) -> list[do.Command]:
+        """Every lost shard becomes several, each of which has less to read and less to replay: a scale out of what is lost (S4)."""
+        of = self._of
+        recovering.divided = True
+        commands: list[do.Command] = []
+        for operator in sorted({shard.operator for shard in recovering.lost}):
+            routes = of.routing.of(operator)
+            ranges = [part for r in routes if r.shard in recovering.lost for part in self._pieces(r.slots)]
+            fresh = of.scale.new_shards(operator, ranges)
+            kept = tuple((r.shard.index, r.slots) for r in routes if r.shard not in recovering.lost)
+            hosts = {r.shard: r.host for r in routes if r.shard not in recovering.lost}
+            shards = tuple(sorted((*kept, *fresh), key=lambda shard: shard[1]))
+            new = {ShardId(operator, index): None for index, _ in fresh}
+            of.routing = of.routing.repartitioned(operator, shards, {**hosts, **new})
+            recovering.lost = {s for s in recovering.lost if s.operator != operator} | set(new)
+            recovering.writing[operator] = of.routing.version
+            commands.append(self._write_down(operator))
+        of.scale.settle_pool()
+        return commands
+
+    def _pieces(self, slots: SlotRange) -> list[SlotRange]:
+        count = min(self._of.settings.parallel_recovery, len(self._of.hosts), slots[1] - slots[0])
+        bounds = [slots[0] + (slots[1] - slots[0]) * i // count for i in range(count + 1)]
+        return list(pairwise(bounds))
+
+    def _write_down(self, operator: OperatorName) -> do.WritePartition:
+        of, recovering = self._of, self._of.recovering
+        assert recovering is not None
+        shards, declared = of.routing.shards(operator), of.topology.operators[operator]
+        return do.WritePartition(operator, declared, shards, recovering.writing[operator])
+
+    def written_down(self, event: on.PartitionWritten) -> list[do.Command]:
+        """The ledger knows of the division; or could not be written, which is tried until it can."""
+        of, recovering = self._of, self._of.recovering
+        if recovering is None or recovering.writing.get(event.operator) != event.version:
+            return []
+        if event.error is None:
+            del recovering.writing[event.operator]
+            return []
+        recovering.unwritten.add(event.operator)
+        if not self._wait_for_storage(recovering):
+            of.error = event.error
+        return []
+
+    def _wait_for_storage(self, recovering: Recovering) -> bool:
+        """Out of reach is not lost: there is another try after a pause, but not for ever."""
+        if recovering.failed_restores >= self._of.settings.storage_retries:
+            return False
+        recovering.failed_restores += 1
+        pause_ms = min(RETRY_PAUSE_MS * 2 ** (recovering.failed_restores - 1), RETRY_PAUSE_LIMIT_MS)
+        recovering.not_before_ms = self._of.now_ms + pause_ms
+        return True
+
     def _enough_hosts(self, recovering: Recovering) -> bool:
         """One host will do to bring back a part; after a burst it pays to wait a moment for the others."""
         of = self._of
         if len(of.hosts) >= of.pool.hosts:
             return True
-        if of.phase == "starting" or not of.hosts:
+        if of.phase == "starting":  # more than it was promised is waited for, but not for long
+            patient = of.now_ms - recovering.step_ms < GROWTH_PATIENCE_MS
+            return len(of.hosts) >= of.settings.hosts and not patient
+        if not of.hosts:
             return False
         return len(recovering.lost) < len(of.routing.routes) or of.now_ms - recovering.step_ms >= BURST_PATIENCE_MS
 

@@ -6,18 +6,21 @@ dropped, the old ones never stopped being the operator's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from perseid.checkpoint.policy import Decision, Reason
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.scaling.bottleneck import HostLoad
 from perseid.scaling.machine import ATTEMPTS, ScaleRequest, Scaling
-from perseid.scaling.routing import Route, place
-from perseid.vocabulary import Epoch, HostId, ShardId
+from perseid.scaling.routing import Route, Shards, numbered, place
+from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, SlotRange
 
 if TYPE_CHECKING:
     from perseid.engine.controller import Controller
 
+SETTLE_MS = 1_000  # from the switch to the checkpoint of the new shards: a fork must not add to the pause
 HOST_PATIENCE_MS = 15_000  # so long new hosts are waited for; then those that are there have to do
 
 
@@ -42,7 +45,7 @@ class ScalingSteps:
 
     def _refusal(self, request: ScaleRequest) -> str | None:
         of = self._of
-        if of.scaling is not None:
+        if of.scaling is not None and of.scaling.phase != "settling":
             return f"operator {of.scaling.operator!r} is being scaled; ask again when that is done"
         if of.stopping:
             return "the application is stopping"
@@ -58,6 +61,14 @@ class ScalingSteps:
             f"rows of epoch {max(epochs)} are in the dead letters, which are told apart by shard; ask again when"
             f" {of.settings.keep} more checkpoints have been taken"
         )
+
+    def loaded(self, load: HostLoad) -> tuple[do.Command, ...]:
+        """A host says what it had to do; with a policy, an operator may want other shards (S5)."""
+        of = self._of
+        if of.bottlenecks is None or of.recovering is not None or of.stopping:
+            return ()
+        wish = of.bottlenecks.reported(load, of.routing)
+        return (do.AskToScale(wish),) if wish is not None and of.scaling is None else ()
 
     def restored(self, event: on.ShardsRestored | on.ShardsCaughtUp) -> None:
         if self._of.scaling is not None and event.version == self._of.scaling.version:
@@ -101,8 +112,8 @@ class ScalingSteps:
         assert target is not None and held_ms is not None
         old = of.routing.of(scaling.operator)
         of.routing = target
-        scaling.phase = "settling"
-        of.settle_pool()
+        scaling.phase, scaling.not_before_ms = "settling", of.now_ms + SETTLE_MS
+        self.settle_pool()
         ended = do.ScaleEnded(scaling.request, len(old), of.now_ms - held_ms, of.now_ms - scaling.asked_ms)
         return [*self._drop(old), ended, *of.checkpoints.repartitioned(of.routing.routes, of.now_ms)]
 
@@ -122,7 +133,7 @@ class ScalingSteps:
         again = again and scaling.failures < ATTEMPTS and not of.stopping
         if not again:
             of.scaling = None
-            of.settle_pool()
+            self.settle_pool()
         return [*commands, do.ScaleGivenUp(scaling.request, reason, again)]
 
     def _drop(self, routes: tuple[Route, ...]) -> list[do.Command]:
@@ -131,6 +142,36 @@ class ScalingSteps:
             if route.host in self._of.hosts:
                 homes.setdefault(route.host, []).append(route.shard)
         return [do.DropShards(host, tuple(shards)) for host, shards in sorted(homes.items())]
+
+    def new_shards(self, operator: OperatorName, slots: Sequence[SlotRange]) -> Shards:
+        """Shards for these slots, with numbers that none had before: not even in an attempt that was given up, for input that its
+        shards kept may still lie about."""
+        of = self._of
+        known = (of.numbers.get(operator, 0), *(index for index, _ in of.routing.shards(operator)))
+        shards = numbered(slots, 1 + max(known))
+        of.numbers[operator] = shards[-1][0]
+        return shards
+
+    # -- hosts ----------------------------------------------------------------------------------------------------
+
+    def settle_pool(self) -> None:
+        """As many hosts as at the start; more where operators were scaled out beyond what they were declared with."""
+        of = self._of
+        counts = {o: len(of.routing.of(o)) for o in of.topology.operators}
+        scaled = [count for o, count in counts.items() if count > of.topology.operators[o]]
+        of.pool = of.pool.settled(max([of.settings.hosts, *scaled]))
+
+    def release_hosts(self) -> list[do.Command]:
+        """Hosts that stood ready for new shards, or held those that are gone."""
+        of = self._of
+        if of.recovering is not None or (of.scaling is not None and of.scaling.phase != "settling"):
+            return []
+        idle = sorted(host for host in of.hosts if not of.routing.shards_on(host))
+        released = idle[: len(of.hosts) - of.pool.size]
+        for host in released:
+            of.hosts.discard(host)
+            of.detector.lost(host, "released", of.now_ms)
+        return [do.ReleaseHost(host) for host in released]
 
     # -- the next step --------------------------------------------------------------------------------------------
 
@@ -160,7 +201,7 @@ class ScalingSteps:
         aside = self._aside(scaling.request)
         if aside is not None:
             of.scaling = None
-            of.settle_pool()
+            self.settle_pool()
             return [do.ScaleGivenUp(scaling.request, aside, again=False)]
         if of.now_ms < scaling.not_before_ms or of.checkpoints.pending is not None or not of.pipeline.settled:
             return []
@@ -189,7 +230,7 @@ class ScalingSteps:
     def _prepare(self, scaling: Scaling) -> list[do.Command]:
         """New shards, of parts of the newest snapshots, on hosts that hold little; the old ones know nothing of it."""
         of, operator, newest = self._of, scaling.operator, self._of.checkpoints.newest
-        shards = of.routing.next_shards(operator, scaling.request.slots)
+        shards = self.new_shards(operator, scaling.request.slots)
         old = {route.shard for route in of.routing.of(operator)}
         load = {h: len(set(of.routing.shards_on(h)) - old) for h in of.hosts}
         fresh = [h for h in of.hosts if not of.routing.shards_on(h)]
@@ -253,7 +294,7 @@ class ScalingSteps:
         attempt = of.scale_replay = scaling.replay = of.pipeline.next_attempt()
         return [of.replay(scaling.unit, attempt, scaling.behind, first, scaling.upto, scaling.target, again=again)]
 
-    def _write_down(self, scaling: Scaling, shards: tuple[tuple[int, tuple[int, int]], ...]) -> do.WritePartition:
+    def _write_down(self, scaling: Scaling, shards: Shards) -> do.WritePartition:
         assert scaling.version is not None
         declared = self._of.topology.operators[scaling.operator]
         return do.WritePartition(scaling.operator, declared, shards, scaling.version)
@@ -261,7 +302,7 @@ class ScalingSteps:
     def _settle(self) -> list[do.Command]:
         of, scaling = self._of, self._of.scaling
         assert scaling is not None
-        if of.checkpoints.pending is not None or not of.pipeline.settled:
+        if of.now_ms < scaling.not_before_ms or of.checkpoints.pending is not None or not of.pipeline.settled:
             return []
         of.scaling = None
         if not of.checkpoints.worthwhile(of.pipeline):

@@ -111,6 +111,8 @@ class App:
         ``keep``                how many checkpoints are kept; default 3
         ``operator_retries``    how often an epoch that made an operator raise is tried again; default 2
         ``dead_letters``        True: then put its rows aside under the root and go on; False: stop the application
+        ``scaling``             ``perseid.auto(…)``: operators are scaled by themselves; None: only when asked (``scale``)
+        ``parallel_recovery``   how many shards, on as many hosts, take over from each that was lost; default 1
         ``start_timeout``       how long hosts may take to come up; default ``every(seconds=60)``
         ``lease_timeout``       after how long a silent driver's root may be taken over; default ``every(seconds=10)``
         ``clock``               for tests: gives the time of epochs in milliseconds, such as ``perseid.testing.Clock()``

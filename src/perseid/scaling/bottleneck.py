@@ -14,8 +14,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from perseid.errors import SettingsError
 from perseid.scaling.routing import RoutingTable
-from perseid.vocabulary import HostId, OperatorName, ShardId
+from perseid.vocabulary import SLOTS, HostId, OperatorName, ShardId
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,33 @@ class AutoScaling:
     def idle(self) -> float:
         """What shards may have to do after a scale in."""
         return self.threshold / 2
+
+
+def auto(threshold: float = 0.7, *, reports: int = 2, patience: int = 6, least: int = 1, most: int = 16) -> AutoScaling:
+    """Operators are scaled out where they are bottlenecks, and in where they are idle: ``app.run(scaling=perseid.auto())``.
+
+    ``threshold``  the share of its time from which on a host counts as busy
+    ``reports``    how many reports in a row, five seconds apart, it must be busy
+    ``patience``   how many reports in a row an operator must be idle before it is scaled in
+    ``least``      the fewest shards of an operator
+    ``most``       the most; there are never more than hosts that the cluster has room for
+    """
+    wrong = []
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0.05 <= threshold <= 1.0:
+        wrong.append(f"threshold={threshold!r}: expected a share of a host's time from 0.05 to 1.0")
+    for name, value, low in (
+        ("reports", reports, 1),
+        ("patience", patience, 1),
+        ("least", least, 1),
+        ("most", most, 1),
+    ):
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value:
+            wrong.append(f"{name}={value!r}: expected a whole number of at least {low}")
+    if not wrong and not least <= most <= SLOTS:
+        wrong.append(f"least={least}, most={most}: expected 1 <= least <= most <= {SLOTS}")
+    if wrong:
+        raise SettingsError("auto(): " + "; ".join(wrong))
+    return AutoScaling(float(threshold), reports, patience, least, most)
 
 
 @dataclass(frozen=True, slots=True)

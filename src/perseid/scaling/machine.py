@@ -37,6 +37,7 @@ class ScaleRequest:
     number: int
     operator: OperatorName
     slots: tuple[SlotRange, ...]
+    reason: str = "asked for"
 
 
 @dataclass(slots=True)
@@ -69,8 +70,8 @@ class Scaling:
 
     @property
     def hosts(self) -> frozenset[HostId]:
-        """That hold new shards, or will."""
-        if self.target is None:
+        """That hold new shards, or will, as long as these are not the operator's."""
+        if self.target is None or self.phase == "settling":
             return frozenset()
         return frozenset(r.host for r in self.target.of(self.operator) if r.host is not None)
 

@@ -75,10 +75,6 @@ class RoutingTable:
     def shards_of(self, operators: Iterable[OperatorName]) -> list[ShardId]:
         return [route.shard for operator in operators for route in self.of(operator)]
 
-    def next_shards(self, operator: OperatorName, slots: Sequence[SlotRange]) -> Shards:
-        """Shards for these slots, with numbers that none had before."""
-        return numbered(slots, 1 + max(index for index, _ in self.shards(operator)))
-
     def moved(self, hosts: Mapping[ShardId, HostId | None]) -> RoutingTable:
         """The next version, with these shards on these hosts."""
         routes = {**self.routes, **{s: replace(self.routes[s], host=h) for s, h in hosts.items()}}

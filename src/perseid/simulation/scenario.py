@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from perseid.checkpoint.schemes import Scheme, adaptive, baseline, oracle, parallel, source
 from perseid.engine.controller import EngineSettings
@@ -18,7 +18,7 @@ from perseid.simulation import graphs
 from perseid.simulation.faults import CutOff, Driver, Fault, FaultPlan, Kill, Pause, Planned, Slow, Storage, Trouble
 from perseid.simulation.site import Site, Target
 from perseid.simulation.values import Cells
-from perseid.vocabulary import OperatorName
+from perseid.vocabulary import SLOTS, OperatorName
 
 _RECORDED = [(n / 10, (n * 137) % 11) for n in range(100)]
 SCHEMES: dict[str, Callable[[float], Scheme]] = {
@@ -79,6 +79,8 @@ class Scenario:
     @property
     def cells(self) -> Cells:
         """Fine enough for every division into shards in this run."""
+        if self.settings.parallel_recovery > 1:  # then any slot may be a bound
+            return Cells(dict.fromkeys(self.topology.operators, tuple(range(SLOTS + 1))))
         divisions = {o: [even_slots(count)] for o, count in self.topology.operators.items()}
         for scale in self.scales:
             divisions[scale.operator].append(even_slots(scale.shards))
@@ -130,10 +132,12 @@ def drawn(seed: int, options: Options | None = None) -> Scenario:
         keep=given.get("keep", draw.choice([1, 2, 2, 3, 4])),
         heartbeat_ms=given.get("heartbeat_ms", draw.choice([50, 100, 200])),
         most_hosts=hosts + spares + draw.choice([0, 1, 2, 4]),
+        parallel_recovery=draw.choice([1, 1, 1, 2, 3]),
     )
     machines = (hosts + spares + 1) // 2 + draw.randint(1, 3)
     site = Site(machines, rack_machines=draw.choice([2, 4]), power_racks=2)
     topology = scheme.preserved(graphs.drawn(draw, shards))
+    settings = replace(settings, scalable=frozenset(topology.operators))
     plan = options.faults or drawn_faults(draw, site, options.epochs * 60, keep=settings.keep)
     kept = draw.choice([0.0, 0.5, 0.95, 1.0])
     scales = drawn_scales(draw, topology, options.epochs * 60)

@@ -42,7 +42,8 @@ def _record(what: object) -> tuple[str, dict[str, Any]] | None:
         case do.RestoreShards(host, _, shards):
             return "shards_assigned", {"host": host, "shards": [str(route.shard) for route, _, _ in shards]}
         case do.ScaleBegan(request):
-            return "scale_started", {"operator": request.operator, "shards": len(request.slots)}
+            shape = {"operator": request.operator, "shards": len(request.slots)}
+            return "scale_started", {**shape, "reason": request.reason}
         case do.ScaleEnded(request, before, pause_ms, ms):
             told = {"operator": request.operator, "before": before, "shards": len(request.slots)}
             return "scaled", {**told, "pause_ms": pause_ms, "ms": ms}

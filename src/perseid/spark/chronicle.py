@@ -10,7 +10,7 @@ from typing import Any
 
 from perseid.engine import commands as do
 from perseid.engine import events as on
-from perseid.engine.controller import Controller
+from perseid.engine.controller import Controller, Past
 from perseid.engine.progress import CheckpointStatus, HostStatus, Progress
 from perseid.spark.hosts import HostLink
 from perseid.spark.loads import HotKey
@@ -50,6 +50,19 @@ class Chronicle:
 
     def close(self) -> None:
         self._journal.close()
+
+    def app_started(self, generation: int, controller: Controller, past: Past, hosts: int) -> None:
+        best = past.checkpoints[0] if past.checkpoints else None
+        self.record(
+            "app_started",
+            app=self._app,
+            generation=generation,
+            units=[u.name for u in controller.topology.units],
+            operators={str(o): len(controller.routing.of(o)) for o in controller.topology.operators},
+            hosts=hosts,
+            restored=best.id if best else None,
+            epoch=past.admitted,
+        )
 
     # -- epochs ---------------------------------------------------------------------------------------------------
 
@@ -102,7 +115,9 @@ class Chronicle:
                 self._units_done.clear()
                 self._epoch_rows.clear()
             case do.ScaleBegan(request):
-                self.record("scale_started", operator=request.operator, shards=len(request.slots))
+                self.record(
+                    "scale_started", operator=request.operator, shards=len(request.slots), reason=request.reason
+                )
             case do.ScaleEnded(request, before, pause_ms, ms):
                 now = len(request.slots)
                 self.record(

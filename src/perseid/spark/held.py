@@ -192,7 +192,7 @@ class HeldShards:
         log, epoch = held.log, Epoch(request["epoch"])
         for answer in log.release(Epoch(request["release"])):
             self._spill.forget(answer)
-        begun = time.monotonic()
+        begun, worked_s = time.monotonic(), time.thread_time()
         context = Context(
             epoch=epoch,
             time_ms=request["time_ms"],
@@ -220,7 +220,7 @@ class HeldShards:
             self._spill.shrink(log.answers, keep=2)
         self._weigh(held, request["time_ms"], time.monotonic() - begun)
         held.load.came(rows, begun)
-        held.busy_s += time.monotonic() - begun
+        held.busy_s += time.thread_time() - worked_s
         held.last = {
             "shard": [log.shard.operator, log.shard.index],
             "epoch": epoch,

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from perseid.scaling.bottleneck import HostLoad
 from perseid.scaling.routing import RoutingTable
 from perseid.scaling.split import split_slots
-from perseid.vocabulary import SLOTS, OperatorName, ShardId, SlotRange
+from perseid.vocabulary import SLOTS, HostId, OperatorName, ShardId, SlotRange
 
 HOT_SHARE = 0.2  # of an operator's rows; and more than a shard's fair share
 
@@ -47,6 +48,14 @@ class Loads:
                 shard = ShardId(OperatorName(said["shard"][0]), said["shard"][1])
                 hot = (said["hot"][0], said["hot"][1]) if said["hot"] else None
                 self._shards[shard] = ShardLoad(said["rows"], dict(said["slots"]), hot)
+
+    def host_load(self, host: HostId, message: Mapping[str, Any]) -> HostLoad:
+        """The same report, as the bottleneck detector wants it."""
+        shares = {
+            ShardId(OperatorName(said["shard"][0]), said["shard"][1]): said["busy_ms"] / max(1, message["ms"])
+            for said in message["shards"]
+        }
+        return HostLoad(host, message["cpu"], shares)
 
     def division(self, routing: RoutingTable, operator: OperatorName, shards: int) -> tuple[SlotRange, ...]:
         """Where to cut: by what was seen, as long as it was seen of every shard there is."""

@@ -19,12 +19,12 @@ from perseid.errors import ScaleFailed, StorageFailed
 from perseid.graph.graph import Graph
 from perseid.graph.nodes import StatefulNode
 from perseid.scaling.machine import ScaleRequest
+from perseid.scaling.routing import RoutingTable
+from perseid.spark.loads import Loads
 from perseid.state.partition import obstacles
 from perseid.storage import requests
 from perseid.storage.store import Store
-from perseid.vocabulary import SLOTS, OperatorName, SlotRange
-
-Division = Callable[[OperatorName, int], tuple[SlotRange, ...]]
+from perseid.vocabulary import SLOTS, OperatorName
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +44,30 @@ class Scaled:
 class Scales:
     """All wishes of one run."""
 
-    def __init__(self, graph: Graph, divide: Division, post: Callable[[on.Event], None]) -> None:
-        self._graph, self._divide, self._post = graph, divide, post
+    def __init__(
+        self, graph: Graph, loads: Loads, routing: Callable[[], RoutingTable], post: Callable[[on.Event], None]
+    ) -> None:
+        self._graph, self._loads, self._routing, self._post = graph, loads, routing, post
         self._numbers = itertools.count(1)
         self._asked: dict[int, Future[Scaled]] = {}
         self._from_root: set[str] = set()  # those taken up
         self._lock = threading.Lock()
 
-    def ask(self, operator: str, shards: int) -> Future[Scaled]:
+    def ask(self, operator: str, shards: int, reason: str = "asked for") -> Future[Scaled]:
         """What comes of it. Raises ``ScaleFailed`` at once if nothing can."""
         name = self.checked(operator, shards)
-        request = ScaleRequest(next(self._numbers), name, self._divide(name, shards))
+        slots = self._loads.division(self._routing(), name, shards)
+        request = ScaleRequest(next(self._numbers), name, slots, reason)
         future: Future[Scaled] = Future()
         with self._lock:
             self._asked[request.number] = future
         self._post(on.ScaleRequested(request))
         return future
+
+    @property
+    def scalable(self) -> frozenset[OperatorName]:
+        """Operators whose state can be divided."""
+        return frozenset(OperatorName(node.name) for node in self._graph.operators if not obstacles(node.operator))
 
     def checked(self, operator: str, shards: int) -> OperatorName:
         node = next((node for node in self._graph.nodes if node.name == operator), None)

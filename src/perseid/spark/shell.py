@@ -36,7 +36,7 @@ from perseid.spark.loads import Loads
 from perseid.spark.past import check_owner, own_root, read_past
 from perseid.spark.reports import Report, Reports
 from perseid.spark.scales import Scales
-from perseid.spark.settings import Settings
+from perseid.spark.settings import Settings, bounded
 from perseid.spark.size_messages import ask_message
 from perseid.spark.streams import Streams
 from perseid.spark.unit_worker import UnitWorker
@@ -106,6 +106,8 @@ class Shell:
         self.compiled: Compiled = compile_graph(spark, graph)
         past = read_past(store, graph, self.ledger, self.checkpoints)
         own_root(store, graph)
+        self.loads = Loads()
+        self.scales = Scales(graph, self.loads, lambda: self.controller.routing, self.post)
         engine = EngineSettings(
             scheme=settings.checkpoint,
             hosts=hosts,
@@ -116,10 +118,9 @@ class Shell:
             heartbeat_ms=settings.heartbeat.ms,
             operator_retries=settings.operator_retries,
             dead_letters=settings.dead_letters,
-        )
-        self.loads = Loads()
-        self.scales = Scales(
-            graph, lambda o, shards: self.loads.division(self.controller.routing, o, shards), self.post
+            scaling=bounded(settings.scaling, hosts, spares, most_hosts),
+            scalable=self.scales.scalable,
+            parallel_recovery=settings.parallel_recovery,
         )
         self.controller = Controller(self.topology, engine, past, now_ms())
         self._hosts_wanted = hosts
@@ -156,17 +157,7 @@ class Shell:
             self.post,
             self.hosts.broadcast,
         )
-        best = past.checkpoints[0] if past.checkpoints else None
-        self.chronicle.record(
-            "app_started",
-            app=name,
-            generation=self.lease.generation,
-            units=[u.name for u in self.topology.units],
-            operators={str(o): n for u in self.topology.units for o, n in u.operators.items()},
-            hosts=hosts,
-            restored=best.id if best else None,
-            epoch=past.admitted,
-        )
+        self.chronicle.app_started(self.lease.generation, self.controller, past, hosts)
 
     def begin(self) -> None:
         """From here on it runs."""
@@ -247,6 +238,7 @@ class Shell:
                 self.chronicle.snapshot_written(message["checkpoint"], message)
             case "load":
                 self.loads.told(message)
+                self.post(on.LoadReported(self.loads.host_load(link.id, message)))
                 for hot in self.loads.hot_keys(self.controller.routing):
                     self.chronicle.hot_key(hot)
         event = read_event(link.id, message)
@@ -326,12 +318,14 @@ class Shell:
                 case do.CatchUpShards(host):
                     folder = functools.partial(self.hosts.folder, host=host)
                     self.hosts.send(host, catch_up_message(command, folder))
-                case do.DropShards(host, shards):
-                    self.reports.forget(shards)
+                case do.DropShards(host):
                     self.hosts.send(host, drop_message(command))
                 case do.ReleaseHost(host):
                     self.hosts.release(host)
+                case do.AskToScale(wish):
+                    self.scales.ask(wish.operator, wish.shards, wish.reason)
                 case do.ScaleEnded() | do.ScaleGivenUp():
+                    self.reports.keep_only(self.controller.routing.routes)
                     self.scales.told(command)
                 case do.TakeSnapshots():
                     self.hosts.send(command.host, snapshot_message(command))
@@ -346,7 +340,9 @@ class Shell:
                     self.hosts.broadcast(ask_message(command))
                 case do.Quieten():
                     self.hosts.broadcast({"kind": "quieten"})
-                case do.RecoveryBegan() | do.RecoveryEnded() | do.CheckpointBegan() | do.Noted() | do.ScaleBegan():
+                case do.RecoveryBegan():
+                    self.reports.keep_only(self.controller.routing.routes)
+                case do.RecoveryEnded() | do.CheckpointBegan() | do.Noted() | do.ScaleBegan():
                     pass
                 case _:
                     self.keeper.submit(command)

@@ -18,7 +18,7 @@ def scaling() -> Scaling:
 
 def prepared() -> Scaling:
     one = scaling()
-    shards = OLD.next_shards("o", even_slots(4))  # type: ignore[arg-type]
+    shards = numbered(even_slots(4), 2)
     one.checkpoint_started(7, 9)  # type: ignore[arg-type]
     hosts = {ShardId("o", index): 3 + n % 2 for n, (index, _) in enumerate(shards)}  # type: ignore[arg-type]
     one.prepared_from(10, OLD.repartitioned("o", shards, hosts))  # type: ignore[arg-type]

@@ -11,10 +11,12 @@ from perseid import App, Operator, state
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.errors import ScaleFailed
-from perseid.scaling.routing import even_slots
+from perseid.scaling.routing import RoutingTable, even_slots, numbered
+from perseid.spark.loads import Loads
 from perseid.spark.scales import Scales
 from perseid.storage import requests
 from perseid.storage.store import Store
+from perseid.vocabulary import OperatorName
 
 
 class Source:
@@ -47,7 +49,8 @@ def scales(asked: list[on.Event]) -> Scales:
     words = app.source("lines", Source()).transform("split", lambda df: df)
     words.stateful("count", Count(), key="word", output="n long").sink("out", Source())
     words.stateful("hoard", Hoard(), key="word", output="n long").sink("out-2", Source())
-    return Scales(app.graph, lambda _, shards: even_slots(shards), asked.append)
+    routing = RoutingTable.initial({OperatorName(name): numbered(even_slots(2)) for name in ("count", "hoard")})
+    return Scales(app.graph, Loads(), lambda: routing, asked.append)
 
 
 @pytest.mark.parametrize(
