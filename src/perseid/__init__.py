@@ -16,6 +16,7 @@ from perseid.operators.event_time import EventTime, event_time
 from perseid.operators.keyed import KeyedOperator
 from perseid.operators.operator import Operator
 from perseid.recorded import recording
+from perseid.scaling.bottleneck import auto
 from perseid.state.fields import state
 from perseid.state.timers import Timer
 
@@ -35,6 +36,7 @@ __all__ = [
     "Stream",
     "Timer",
     "adaptive",
+    "auto",
     "baseline",
     "event_time",
     "every",

@@ -12,6 +12,8 @@
     ├── ChannelError          a peer broke the protocol or could not be reached
     │   └── NotAuthentic      a peer did not prove the application's secret
     ├── OperatorFailed        user code raised; operator, shard, epoch and first rows are in the message
+    ├── NoAnswer              a running application did not answer a wish put to it by way of its root
+    ├── ScaleFailed           an operator could not be scaled; it has the shards it had
     ├── SourceChanged         a source slice is no longer the bytes it was
     ├── FaultError            a test's fault names what is not there, or came to nothing
     ├── SimulationError       a simulation was asked for something that cannot be
@@ -78,6 +80,14 @@ class NotAuthentic(ChannelError):
 
 class OperatorFailed(PerseidError):
     """User code in an operator raised."""
+
+
+class NoAnswer(PerseidError):
+    """A running application did not answer in time what another process wished of it."""
+
+
+class ScaleFailed(PerseidError):
+    """An operator could not be scaled. It has the shards it had, and goes on."""
 
 
 class SourceChanged(PerseidError):

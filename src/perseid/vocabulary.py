@@ -35,8 +35,12 @@ SLOTS = 256
 """How many slots the key space is cut into. Fixed for good: snapshots and routing tables speak of slots."""
 
 
+SlotRange = tuple[int, int]
+"""Slots that follow one another: the first, and the one behind the last."""
+
+
 class ShardId(NamedTuple):
-    """One shard of one stateful operator."""
+    """One shard of one stateful operator. Its number is its own for good: a shard that takes over from others has a new one."""
 
     operator: OperatorName
     index: int  # type: ignore[assignment]  # a tuple's own index() is not missed

@@ -10,12 +10,16 @@ import pytest
 
 from perseid.checkpoint.life import PendingCheckpoint
 from perseid.engine import commands as do
-from perseid.engine import controller as controller_module
+from perseid.engine import recovery_steps
 from perseid.engine.controller import Controller
+from perseid.engine.scaling_steps import ScalingSteps
 from perseid.engine.shard import Refusal, ShardLog
 from perseid.graph.topology import Topology
 from perseid.recovery.detection import Detector
 from perseid.recovery.plan import Observation, RecoveryPlan, decide
+from perseid.scaling.machine import Scaling
+from perseid.scaling.routing import RoutingTable
+from perseid.simulation.values import State
 from perseid.simulation.world import Engine
 from perseid.vocabulary import Epoch, HostId, Version
 
@@ -23,11 +27,11 @@ from perseid.vocabulary import Epoch, HostId, Version
 class TrimsOneEpochTooEarly(Controller):
     """Streams are let go up to the epoch a consumer is still working on."""
 
-    def _released(self) -> list[do.Command]:
-        return [replace(c, epoch=Epoch(c.epoch + 1)) for c in super()._released()]  # type: ignore[type-var,call-arg]
+    def released(self) -> list[do.Command]:
+        return [replace(c, epoch=Epoch(c.epoch + 1)) for c in super().released()]  # type: ignore[type-var,call-arg]
 
 
-class AppliesAnEpochTwice(ShardLog[int]):
+class AppliesAnEpochTwice(ShardLog[State]):
     """Asked again for its newest epoch, a shard applies it again."""
 
     def ask(
@@ -35,14 +39,14 @@ class AppliesAnEpochTwice(ShardLog[int]):
     ) -> Literal["apply", "answer"] | Refusal:
         return "apply" if epoch == self.applied and rows else super().ask(epoch, version, rows, wanted=wanted)
 
-    def applied_epoch(self, epoch: Epoch, answer: int, rows: int | None = None) -> None:
+    def applied_epoch(self, epoch: Epoch, answer: State, rows: int | None = None) -> None:
         if epoch == self.applied:
             self.answers[epoch] = answer
         else:
             super().applied_epoch(epoch, answer, rows)
 
 
-class BelievesEveryTask(ShardLog[int]):
+class BelievesEveryTask(ShardLog[State]):
     """A host that does not ask which version a request was planned under, nor whether all of its rows came."""
 
     def ask(
@@ -61,10 +65,10 @@ def restores_mixed_versions(patch: pytest.MonkeyPatch) -> None:
         if len(seen.checkpoints) < 2 or plan.checkpoint is None or not plan.shards:
             return plan
         first = min(plan.shards)
-        older = seen.checkpoints[1].shards.get(first)
-        return plan if older is None else replace(plan, shards={**plan.shards, first: older})
+        older = seen.checkpoints[1].parts(first.operator, seen.slots[first])
+        return replace(plan, shards={**plan.shards, first: older}) if older else plan
 
-    patch.setattr(controller_module, "decide", mixed)
+    patch.setattr(recovery_steps, "decide", mixed)
 
 
 def loses_epochs_in_flight(patch: pytest.MonkeyPatch) -> None:
@@ -96,6 +100,19 @@ def trims_by_the_newest_checkpoint(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Checkpointing, "committed", committed)
 
 
+def switches_before_new_shards_have_caught_up(patch: pytest.MonkeyPatch) -> None:
+    def catch_up(steps: ScalingSteps, scaling: Scaling, upto: Epoch) -> list[do.Command]:
+        scaling.upto, scaling.reached = upto, dict.fromkeys(scaling.reached, upto)
+        return []
+
+    patch.setattr(ScalingSteps, "_catch_up", catch_up)
+
+
+def gives_two_attempts_to_scale_one_version(patch: pytest.MonkeyPatch) -> None:
+    moved = RoutingTable.moved
+    patch.setattr(RoutingTable, "moved", lambda table, hosts: moved(table, hosts) if hosts else table)
+
+
 BUGS: dict[str, Engine | Callable[[pytest.MonkeyPatch], None]] = {
     "trims one epoch too early": Engine(controller=TrimsOneEpochTooEarly),
     "trims by the newest checkpoint": trims_by_the_newest_checkpoint,
@@ -104,5 +121,7 @@ BUGS: dict[str, Engine | Callable[[pytest.MonkeyPatch], None]] = {
     "restores mixed versions": restores_mixed_versions,
     "loses epochs in flight": loses_epochs_in_flight,
     "forgets to fence a host that wakes up": forgets_to_fence_a_host_that_wakes_up,
+    "switches before new shards have caught up": switches_before_new_shards_have_caught_up,
+    "gives two attempts to scale one version": gives_two_attempts_to_scale_one_version,
     "believes every task": Engine(shard_log=BelievesEveryTask),
 }

@@ -19,6 +19,8 @@ FOUND_BY = {
     "restores mixed versions": "restores",
     "loses epochs in flight": "restores",
     "forgets to fence a host that wakes up": "hosts",
+    "switches before new shards have caught up": "scaling",
+    "gives two attempts to scale one version": "restores",
     "believes every task": "sinks",
 }
 

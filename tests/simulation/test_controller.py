@@ -10,7 +10,7 @@ from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.simulation.graphs import chain, diamond
 from perseid.simulation.jobs import JobFailed
-from perseid.vocabulary import OperatorName
+from perseid.vocabulary import OperatorName, ShardId
 
 TOPOLOGIES = {
     "one unit": chain(1),
@@ -71,7 +71,7 @@ def test_the_application_goes_back_when_a_transient_stream_was_lost() -> None:
 
 def test_an_operator_that_keeps_raising_stops_the_application() -> None:
     scenario = calm(chain(1), epochs=20)
-    bad = scenario.topology.units[0].shards[:1]
+    bad = (ShardId(OperatorName("o0"), 0),)
     world = TestWorld(scenario, spoil=lambda c: JobFailed("operator", "boom", (), bad) if c.epoch == 7 else None)
     assert world.failing() == "boom"
     assert max(epoch for _, epoch in world.root.sinks) == 6

@@ -160,13 +160,13 @@ def test_nothing_is_trimmed_while_a_recovery_is_on_its_way_back_from_an_older_ch
     for command in taken:
         controller.handle(on.SnapshotsForked(command.host, command.checkpoint, command.unit), 4)
         for route in command.shards:
-            saved = Snapshot(route.shard.operator, route.shard.index, Epoch(1), "", 0, 0)
+            saved = Snapshot(*route.shard, route.slots, Epoch(1), "", (0,), 0)
             commands = controller.handle(on.SnapshotWritten(command.checkpoint, route.shard, saved), 5)
     assert [c for c in commands if isinstance(c, do.CommitCheckpoint)]
     controller.handle(on.HostDisconnected(HostId(1), "killed"), 6)
     planned = controller.handle(on.Ticked(), 100)
     (restore,) = [c for c in planned if isinstance(c, do.RestoreShards)]
-    assert restore.shards[0][1] is None, "there is no checkpoint yet that it could go back to"
+    assert restore.shards[0][1] == (), "there is no checkpoint yet that it could go back to"
     committed = controller.handle(on.CheckpointCommitted(taken[0].checkpoint), 101)
     assert not [c for c in committed if isinstance(c, do.Trim)]
     commands = controller.handle(on.ShardsRestored(restore.host, restore.version), 102)

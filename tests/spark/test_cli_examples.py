@@ -96,3 +96,9 @@ def test_tests_of_an_application(tmp_path):
 @pytest.mark.slow
 def test_top_languages(tmp_path):
     assert "edits were counted" in ran(EXAMPLES / "top_languages.py", cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_scale_out(tmp_path):
+    said = ran(EXAMPLES / "scale_out.py", cwd=tmp_path)
+    assert "1 → 3 shards" in said and "3 → 1 shards" in said and "every click counted exactly once" in said

@@ -117,6 +117,11 @@ class Adaptive:
         """Its checkpoint failed: the period (or the one begun since) needs another."""
         self.covered = False
 
+    def repartitioned(self, shards: frozenset[ShardId], now_ms: int) -> tuple[SizeCommand, ...]:
+        """What is known of shards that are gone is of no use: begin with the profile of those there are."""
+        self.shards, self.profile = shards, None
+        return self.begin(now_ms)
+
     # -- what follows ---------------------------------------------------------------------------------------------
 
     def _next_period(self, now_ms: int) -> tuple[SizeCommand, ...]:

@@ -6,12 +6,12 @@ acknowledged as durable; its manifest names those files and no others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from perseid.graph.topology import StreamShape, Topology
-from perseid.vocabulary import CheckpointId, Epoch, ShardId, StreamName, UnitName
+from perseid.vocabulary import CheckpointId, Epoch, OperatorName, ShardId, SlotRange, StreamName, UnitName
 
 
 class SavedShard(Protocol):
@@ -22,9 +22,38 @@ class SavedShard(Protocol):
     @property
     def index(self) -> int: ...
     @property
+    def slots(self) -> SlotRange: ...
+    @property
     def epoch(self) -> int: ...
     @property
     def state_bytes(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPart:
+    """What a shard takes of one snapshot: these slots of it."""
+
+    snapshot: SavedShard
+    slots: SlotRange
+
+
+def parts_of(snapshots: Iterable[SavedShard], operator: OperatorName, slots: SlotRange) -> tuple[SnapshotPart, ...]:
+    """The parts that make up these slots of an operator, in their order, however its shards were cut then; () if none was saved.
+
+    This is how a shard comes back after a loss, and how it comes to be where there were other shards before (S3, S4).
+    """
+    found = sorted((s for s in snapshots if s.operator == operator), key=lambda s: s.slots)
+    cut = [(s, (max(s.slots[0], slots[0]), min(s.slots[1], slots[1]))) for s in found]
+    parts = tuple(SnapshotPart(s, (first, last)) for s, (first, last) in cut if first < last)
+    if parts:
+        bounds = [slots[0], *(part.slots[1] for part in parts)]
+        assert [part.slots[0] for part in parts] == bounds[:-1] and bounds[-1] == slots[1], f"{operator}: {parts}"
+    return parts
+
+
+def bytes_of(parts: Iterable[SnapshotPart]) -> int:
+    """How large the snapshots are that these are parts of: each is read and decoded as a whole, and once."""
+    return sum({(p.snapshot.operator, p.snapshot.index): p.snapshot.state_bytes for p in parts}.values())
 
 
 @dataclass(slots=True)
@@ -102,12 +131,30 @@ class CompletedCheckpoint:
 
     def part(self, topology: Topology, unit: UnitName) -> UnitSnapshot:
         """What it holds of one unit."""
-        shards = {s: self.shards[s] for s in topology.unit(unit).shards if s in self.shards}
+        shards = {s: saved for s, saved in self.shards.items() if topology.unit_of(s.operator) == unit}
         return UnitSnapshot(self.needs or frozenset({self.id}), self.cuts[unit], shards)
 
     def own_cut(self, unit: UnitName) -> Epoch:
         """Where a unit goes back to if it alone is lost: its preserved input is kept from there on."""
         return self.alone[unit][0].epoch if self.alone.get(unit) else self.cuts[unit]
 
-    def own_snapshot(self, unit: UnitName, shard: ShardId) -> SavedShard | None:
-        return (self.alone[unit][0].shards if self.alone.get(unit) else self.shards).get(shard)
+    def parts(self, operator: OperatorName, slots: SlotRange) -> tuple[SnapshotPart, ...]:
+        """Where these slots of an operator are saved."""
+        return parts_of(self.shards.values(), operator, slots)
+
+    def own_parts(self, unit: UnitName, operator: OperatorName, slots: SlotRange) -> tuple[SnapshotPart, ...]:
+        """The same, if its unit alone is lost."""
+        return parts_of(self._own(unit).values(), operator, slots)
+
+    def own_size(self, unit: UnitName, shards: Mapping[ShardId, SlotRange]) -> int | None:
+        """How large these shards were, or at most were if they were others then; None if nothing of them is saved."""
+        own = self._own(unit)
+        parts: list[SnapshotPart] = []
+        for shard, slots in shards.items():
+            saved = own.get(shard)
+            same = saved is not None and saved.slots == slots  # as nearly always: there may be thousands of shards
+            parts += (SnapshotPart(saved, slots),) if saved and same else parts_of(own.values(), shard.operator, slots)
+        return bytes_of(parts) if parts else None
+
+    def _own(self, unit: UnitName) -> Mapping[ShardId, SavedShard]:
+        return self.alone[unit][0].shards if self.alone.get(unit) else self.shards

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from perseid.checkpoint.size_reports import SizeCommand, SizeReport
-from perseid.vocabulary import Epoch, UnitName
+from perseid.vocabulary import Epoch, ShardId, UnitName
 
 
 class Reason(enum.StrEnum):
@@ -26,6 +26,7 @@ class Reason(enum.StrEnum):
     RECORDED = "recorded"  # oracle: the minimum of this period in the recording
     UNRECORDED = "unrecorded"  # oracle: the recording has nothing for this period
     OWN_PERIOD = "own_period"  # baseline: one period since this unit's last (M2)
+    SCALE = "scale"  # an operator is scaled: its new shards begin here (S3), or have just begun
     FINAL = "final"  # the application ends
 
 
@@ -74,6 +75,10 @@ class Policy(Protocol):
         """It came to nothing."""
         ...
 
+    def repartitioned(self, shards: frozenset[ShardId], now_ms: int) -> tuple[SizeCommand, ...]:
+        """From now on the application has these shards."""
+        ...
+
     def check(self) -> None:
         """Assert the invariants."""
         ...
@@ -93,6 +98,9 @@ class Sizeless:
 
     def aborted(self, decision: Decision, now_ms: int) -> None:
         return None
+
+    def repartitioned(self, shards: frozenset[ShardId], now_ms: int) -> tuple[SizeCommand, ...]:
+        return ()
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ from perseid.checkpoint.policy import FixedPeriod, Policy
 from perseid.duration import Duration, every
 from perseid.errors import SettingsError
 from perseid.graph.topology import Topology
+from perseid.vocabulary import ShardId
 
 SchemeName = Literal["source", "parallel", "adaptive", "baseline", "oracle"]
 
@@ -47,11 +48,11 @@ class Scheme:
         """Is every unit checkpointed alone?"""
         return self.name == "baseline"
 
-    def policy(self, topology: Topology, now_ms: int) -> Policy:
+    def policy(self, topology: Topology, shards: frozenset[ShardId], now_ms: int) -> Policy:
         """What decides when, in one run."""
         match self.name:
             case "adaptive":
-                return Adaptive(self.period.ms, frozenset(topology.shards), now_ms, self.profile_periods)
+                return Adaptive(self.period.ms, shards, now_ms, self.profile_periods)
             case "baseline":
                 return Independent.made((u.name for u in topology.units), self.period.ms, self.seed, now_ms)
             case "oracle":

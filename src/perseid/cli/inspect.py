@@ -73,6 +73,10 @@ def _show(facts: RootFacts, console: Console, now_ms: int) -> None:
     trimmed = f", trimmed to {facts.trimmed_to}" if facts.trimmed_to else ""
     about.add_row("epochs", f"admitted to {count(facts.admitted)}, committed: {committed or 'none'}{trimmed}")
     about.add_row("sizes", ", ".join(f"{name} {size(total)}" for name, total in facts.bytes.items()) or "nothing yet")
+    if facts.shards:
+        about.add_row("shards", ", ".join(f"{operator} {number}" for operator, number in facts.shards.items()))
+    for hot in facts.hot_keys:
+        about.add_row("hot key", Text(hot, "yellow"))
     console.print(about)
     for problem in facts.problems:
         console.print(Text(f"problem      {problem}", "bold red"))

@@ -15,6 +15,7 @@ from perseid.cli.inspect import inspect
 from perseid.cli.linear_road import linear_road
 from perseid.cli.replay import replay
 from perseid.cli.run import run
+from perseid.cli.scale import scale
 from perseid.cli.simulate import simulate
 
 app = typer.Typer(
@@ -45,6 +46,7 @@ def _perseid(
 
 app.command()(demo)
 app.command()(run)
+app.command()(scale)
 app.command()(inspect)
 app.command()(replay)
 app.command()(simulate)

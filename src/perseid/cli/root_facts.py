@@ -58,6 +58,8 @@ class RootFacts:
     trimmed_to: int
     checkpoints: tuple[CheckpointFacts, ...]
     bytes: dict[str, int]  # by folder
+    shards: dict[str, int]  # by operator, as they are divided now
+    hot_keys: tuple[str, ...]  # of which one shard has more than its share, as the last driver saw
     problems: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -82,6 +84,8 @@ def gather(store: Store, *, verify: bool) -> RootFacts:
         committed={unit: ledger.committed(UnitName(unit)) for unit in units} if ledger else {},
         trimmed_to=ledger.trimmed_to if ledger else 0,
         checkpoints=tuple(_checkpoint_facts(store, verify)),
+        shards={str(o): len(record.shards) for o, record in ledger.partitioned.items()} if ledger else {},
+        hot_keys=tuple(_hot_keys(store)),
         bytes={folder: total for folder in FOLDERS if (total := folder_bytes(store, folder))},
         problems=tuple(problems),
     )
@@ -160,6 +164,18 @@ def _app_name(store: Store) -> str | None:
         if record.get("kind") == "app_started":
             return str(record.get("app"))
     return None
+
+
+def _hot_keys(store: Store) -> Iterator[str]:
+    """What the journal tells since the last start."""
+    found: dict[tuple[str, str], str] = {}
+    for record in read_journal(store):
+        if record.get("kind") == "app_started":
+            found.clear()
+        elif record.get("kind") == "hot_key":
+            operator, key = str(record["operator"]), str(record["key"])
+            found[(operator, key)] = f"{operator}: key {key} has {record['share']:.0%} of the rows"
+    yield from found.values()
 
 
 def _lease(store: Store, problems: list[str]) -> LeaseFacts | None:

@@ -122,6 +122,7 @@ _REASONS: dict[str, Callable[[Record], str]] = {
     "recorded": lambda r: f"the smallest state of this period in the recording, {size(r['bytes'])}",
     "unrecorded": lambda r: "the period has ended, the recording before it",
     "own_period": lambda r: f"the period of unit {listed(r['units'])} has passed",
+    "scale": lambda r: "an operator is scaled",
     "final": lambda r: "the application ends",
 }
 
@@ -162,6 +163,16 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
         f" a checkpoint waited {duration(r['waited_ms'])} for epoch {r['epoch']} of unit {r['unit']}"
     ),
     "warning": lambda r: str(r["message"]),
+    "scale_started": lambda r: f"operator {r['operator']} is to have {counted(r['shards'], 'shard')}: {r['reason']}",
+    "scaled": lambda r: (
+        f"operator {r['operator']} has {counted(r['shards'], 'shard')} instead of {r['before']};"
+        f" its input paused for {duration(r['pause_ms'])}, all took {duration(r['ms'])}"
+    ),
+    "scale_given_up": lambda r: (
+        f"operator {r['operator']} keeps its shards{' for now' if r['again'] else ''}: {r['reason']}"
+    ),
+    "host_released": lambda r: f"host {r['host']} is needed no more",
+    "hot_key": lambda r: f"operator {r['operator']}: key {r['key']} has {r['share']:.0%} of the rows",
     "checkpoint_started": _checkpoint_started,
     "snapshots_ordered": lambda r: (
         f"checkpoint {r['checkpoint']}: host {r['host']} is to save unit {r['unit']} as of epoch {r['epoch']}"

@@ -7,7 +7,8 @@ scheme (M2) a checkpoint is one unit's, and its manifest names the newest line o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import InitVar, dataclass, field, replace
 
 from perseid.checkpoint.alignment import Aligner, AlignmentCommand, ForwardToken
 from perseid.checkpoint.life import CompletedCheckpoint, PendingCheckpoint, UnitSnapshot
@@ -28,7 +29,7 @@ from perseid.engine.events import CheckpointCommitted, InflightSaved, SnapshotsF
 from perseid.engine.pipeline import Pipeline
 from perseid.graph.topology import Topology
 from perseid.scaling.routing import Route, RoutingTable
-from perseid.vocabulary import CheckpointId, Epoch, HostId, UnitName
+from perseid.vocabulary import CheckpointId, Epoch, HostId, ShardId, UnitName
 
 
 @dataclass(slots=True)
@@ -41,6 +42,7 @@ class Checkpointing:
     next_id: CheckpointId
     completed: list[CompletedCheckpoint]  # newest first
     last_started_ms: int
+    shards: InitVar[Iterable[ShardId]]
     pending: PendingCheckpoint | None = None
     aligners: dict[UnitName, Aligner] = field(default_factory=dict)
     forking: dict[UnitName, set[HostId]] = field(default_factory=dict)  # hosts that have not said yet that they forked
@@ -56,11 +58,11 @@ class Checkpointing:
     policy: Policy = field(init=False)
     everybody: frozenset[UnitName] = field(init=False)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, shards: Iterable[ShardId]) -> None:
         self.trimmed_by = self.completed[0].id if self.completed else None
         self.found = max(1, len(self.completed))
         self.everybody = frozenset(u.name for u in self.topology.units)
-        self.policy = self.scheme.policy(self.topology, self.last_started_ms)
+        self.policy = self.scheme.policy(self.topology, frozenset(shards), self.last_started_ms)
 
     @property
     def newest(self) -> CompletedCheckpoint | None:
@@ -75,7 +77,10 @@ class Checkpointing:
     def sized(self, report: SizeReport, now_ms: int) -> tuple[Command, ...]:
         return self.policy.take_in(report, now_ms)
 
-    def start_if_due(self, now_ms: int, pipeline: Pipeline) -> tuple[Command, ...]:
+    def repartitioned(self, shards: Iterable[ShardId], now_ms: int) -> tuple[Command, ...]:
+        return self.policy.repartitioned(frozenset(shards), now_ms)
+
+    def start_if_due(self, now_ms: int, pipeline: Pipeline, routing: RoutingTable) -> tuple[Command, ...]:
         """Is it time, and is there anything new to save?"""
         self.now_ms = now_ms
         commands = self.policy.advance(now_ms)
@@ -87,7 +92,7 @@ class Checkpointing:
         if not (self.scheme.individual or pipeline.settled):
             return commands
         decision = self.policy.decide(Standing(now_ms, self._moved(pipeline), newest))
-        return commands if decision is None else (*commands, *self.start(now_ms, pipeline, decision))
+        return commands if decision is None else (*commands, *self.start(now_ms, pipeline, routing, decision))
 
     def worthwhile(self, pipeline: Pipeline) -> bool:
         return bool(self._moved(pipeline))
@@ -98,15 +103,15 @@ class Checkpointing:
             u for u, s in pipeline.units.items() if s.position > (newest.own_cut(u) if newest else Epoch(0))
         )
 
-    def last(self, now_ms: int, pipeline: Pipeline) -> tuple[Command, ...]:
+    def last(self, now_ms: int, pipeline: Pipeline, routing: RoutingTable) -> tuple[Command, ...]:
         """The application ends: save what is new."""
         moved = self._moved(pipeline)
         one = next((u.name for u in self.topology.units if u.name in moved), None) if self.scheme.individual else None
-        return self.start(now_ms, pipeline, Decision(Reason.FINAL, frozenset({one}) if one else None))
+        return self.start(now_ms, pipeline, routing, Decision(Reason.FINAL, frozenset({one}) if one else None))
 
     # -- where ----------------------------------------------------------------------------------------------------
 
-    def start(self, now_ms: int, pipeline: Pipeline, decision: Decision) -> tuple[Command, ...]:
+    def start(self, now_ms: int, pipeline: Pipeline, routing: RoutingTable, decision: Decision) -> tuple[Command, ...]:
         """Command all units at once; sources get their token with it. A unit alone has its token where it stands."""
         self.last_started_ms, self.decision = now_ms, decision
         units = tuple(u for u in self.topology.units if decision.units is None or u.name in decision.units)
@@ -114,7 +119,7 @@ class Checkpointing:
         self.pending = PendingCheckpoint(
             self.next_id,
             now_ms,
-            shards={shard: u.name for u in units for shard in u.shards},
+            shards={route.shard: u.name for u in units for operator in u.operators for route in routing.of(operator)},
             streams=self.topology.streams if together else (),
             units=tuple(u.name for u in units),
         )
@@ -177,8 +182,7 @@ class Checkpointing:
                 continue
             commands += self._waited(unit, state.finished)
             hosts: dict[HostId, list[Route]] = {}
-            for shard in self.topology.unit(unit).shards:
-                route = routing.routes[shard]
+            for route in (r for operator in self.topology.unit(unit).operators for r in routing.of(operator)):
                 if route.host is not None:
                     hosts.setdefault(route.host, []).append(route)
             self.forking[unit] = set(hosts)
@@ -192,9 +196,7 @@ class Checkpointing:
 
     def last_size(self, unit: UnitName, routes: tuple[Route, ...]) -> int | None:
         """How large these shards were when they were last saved; None if they never were."""
-        saved = [self.newest.own_snapshot(unit, route.shard) for route in routes] if self.newest else []
-        known = [snapshot.state_bytes for snapshot in saved if snapshot is not None]
-        return sum(known) if known else None
+        return self.newest.own_size(unit, {route.shard: route.slots for route in routes}) if self.newest else None
 
     def _waited(self, unit: UnitName, epoch: Epoch) -> list[Command]:
         """A period shorter than an epoch gets fewer checkpoints than it asks for: say so, once."""

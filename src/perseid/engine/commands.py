@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from perseid.checkpoint.life import CompletedCheckpoint, PendingCheckpoint, SavedShard
+from perseid.checkpoint.life import CompletedCheckpoint, PendingCheckpoint, SnapshotPart
 from perseid.checkpoint.policy import Decision
 from perseid.checkpoint.size_reports import AskSizes as AskSizes
 from perseid.checkpoint.size_reports import Noted as Noted
 from perseid.checkpoint.size_reports import Quieten as Quieten
 from perseid.recovery.plan import RecoveryPlan
-from perseid.scaling.routing import Route, RoutingTable
+from perseid.scaling.bottleneck import ScaleWish
+from perseid.scaling.machine import ScaleRequest
+from perseid.scaling.routing import Route, RoutingTable, Shards
 from perseid.vocabulary import (
     Attempt,
     CheckpointId,
     Epoch,
     HostId,
+    OperatorName,
     ShardId,
     StreamName,
     UnitName,
@@ -35,6 +38,13 @@ class DropHost:
 
     host: HostId
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseHost:
+    """This host has nothing to do any more: let it end."""
+
+    host: HostId
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +111,75 @@ class ResetStreams:
 
 @dataclass(frozen=True, slots=True)
 class RestoreShards:
-    """Tell a host to hold these shards, from these snapshots, under this version."""
+    """Tell a host to hold these shards, made of these parts of snapshots, under this version."""
 
     host: HostId
     version: Version
-    shards: tuple[tuple[Route, SavedShard | None, Epoch], ...]  # route, snapshot, epoch it stands at
+    shards: tuple[tuple[Route, tuple[SnapshotPart, ...], Epoch], ...]  # route, parts (none: fresh), epoch it stands at
     retain_from: Epoch  # outputs of replayed epochs from here on are kept
     upto: Mapping[UnitName, Epoch] = field(default_factory=dict)  # epochs they may apply from input kept on the machine
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUpShards:
+    """Tell a host to bring new shards further, with the input that the shards before them keep on its machine."""
+
+    host: HostId
+    version: Version
+    shards: tuple[Route, ...]
+    before: tuple[Route, ...]  # those that work on the same slots now
+    upto: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class DropShards:
+    """Tell a host to forget these shards: others have taken over, or they were never needed."""
+
+    host: HostId
+    shards: tuple[ShardId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WritePartition:
+    """Write into the ledger how an operator's slots are divided from now on."""
+
+    operator: OperatorName
+    declared: int
+    shards: Shards
+    version: Version
+
+
+@dataclass(frozen=True, slots=True)
+class AskToScale:
+    """An operator should have other shards: ask for it as a user would, with the split points that fit its keys."""
+
+    wish: ScaleWish
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleBegan:
+    """For the journal: an operator is to be scaled."""
+
+    request: ScaleRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleEnded:
+    """For the journal, and for whoever asked: an operator was scaled."""
+
+    request: ScaleRequest
+    before: int  # shards
+    pause_ms: int  # so long its unit was held
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleGivenUp:
+    """For the journal, and for whoever asked: the operator has the shards it had; ``again``: another attempt follows."""
+
+    request: ScaleRequest
+    reason: str
+    again: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +278,14 @@ Command = (
     | ResetStreams
     | RestoreShards
     | ReplayShards
+    | CatchUpShards
+    | DropShards
+    | WritePartition
+    | AskToScale
+    | ScaleBegan
+    | ScaleEnded
+    | ScaleGivenUp
+    | ReleaseHost
     | AskSizes
     | Quieten
     | Noted

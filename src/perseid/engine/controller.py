@@ -4,7 +4,7 @@ After every event it looks at what is true now and commands what follows from it
 make it forget something. Shells (Spark, simulation) carry the commands out and tell what came of them.
 
 Invariants, checked by ``check``: a unit with lost shards runs nothing but replays; routing covers every slot; no unit is ahead of
-the one above it; a checkpoint is pending only while nothing is lost.
+the one above it; a checkpoint is pending only while nothing is lost; nothing is scaled while something is.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from perseid.engine.checkpointing import Checkpointing
 from perseid.engine.pipeline import Pipeline
 from perseid.engine.progress import Phase
 from perseid.engine.recovering import Recovering
+from perseid.engine.recovery_steps import RecoverySteps
+from perseid.engine.scaling_steps import ScalingSteps
+from perseid.engine.unit_ends import UnitEnds
 from perseid.graph.topology import Topology
 from perseid.recovery.detection import Death, Detector
-from perseid.recovery.plan import Observation, RecoveryPlan, decide
+from perseid.scaling.bottleneck import AutoScaling, Bottlenecks
+from perseid.scaling.machine import Scaling
 from perseid.scaling.pool import Pool
-from perseid.scaling.routing import RoutingTable, place
-from perseid.vocabulary import CheckpointId, Epoch, HostId, ShardId, StreamName, UnitName
+from perseid.scaling.routing import RoutingTable, Shards, even_slots, numbered
+from perseid.vocabulary import Attempt, CheckpointId, Epoch, HostId, OperatorName, ShardId, StreamName, UnitName
 
-RETRY_PAUSE_MS = 100
-RETRY_PAUSE_LIMIT_MS = 5_000
-BURST_PATIENCE_MS = 1_500
-UNREACHABLE_FAILURES = 3
 FINAL_CHECKPOINTS = 3
 
 
@@ -41,6 +41,9 @@ class EngineSettings:
     scheme: Scheme
     hosts: int
     spares: int = 1
+    most_hosts: int | None = (
+        None  # spares among them, while an operator is scaled or after; None: no more than at the start
+    )
     queue: int = 2
     keep: int = 3
     heartbeat_ms: int = 100
@@ -48,6 +51,9 @@ class EngineSettings:
     epoch_retries: int = 8
     storage_retries: int = 17  # with the pauses between them about a minute: a full disk may be freed
     dead_letters: bool = False
+    scaling: AutoScaling | None = None
+    scalable: frozenset[OperatorName] = frozenset()  # operators that may be divided without being asked for
+    parallel_recovery: int = 1  # so many shards take over from one that is lost (S4)
     final_checkpoint: bool = True
 
 
@@ -60,6 +66,7 @@ class Past:
     oldest_epoch: Epoch = Epoch(1)  # the first one whose slices the ledger still has
     next_checkpoint: CheckpointId = CheckpointId(1)
     set_aside: Mapping[tuple[UnitName, Epoch], frozenset[ShardId]] = field(default_factory=dict)
+    shards: Mapping[OperatorName, Shards] = field(default_factory=dict)  # where they are not as declared
 
 
 @dataclass(slots=True)
@@ -90,17 +97,29 @@ class Controller:
     routing: RoutingTable = field(init=False)
     recovering: Recovering | None = field(init=False)
     pool: Pool = field(init=False)
+    unit_ends: UnitEnds = field(init=False)
+    recovery: RecoverySteps = field(init=False)
+    scaling: Scaling | None = None
+    scale_replay: Attempt | None = None  # the job that feeds new shards, also when their scale was given up meanwhile
+    scale: ScalingSteps = field(init=False)
+    bottlenecks: Bottlenecks | None = None
+    numbers: dict[OperatorName, int] = field(default_factory=dict)  # the highest ever given to a shard, used or not
 
     def __post_init__(self) -> None:
         s = self.settings
         self.pipeline = Pipeline(self.topology, s.queue, self.past.admitted)
         self.detector = Detector(s.heartbeat_ms)
+        even = {o: numbered(even_slots(count)) for o, count in self.topology.operators.items()}
+        self.routing = RoutingTable.initial({**even, **self.past.shards})
+        found, shards = list(self.past.checkpoints), self.routing.routes
         self.checkpoints = Checkpointing(
-            self.topology, s.scheme, s.keep, self.past.next_checkpoint, list(self.past.checkpoints), self.now_ms
+            self.topology, s.scheme, s.keep, self.past.next_checkpoint, found, self.now_ms, shards
         )
-        self.routing = RoutingTable.initial({o: n for u in self.topology.units for o, n in u.operators.items()})
-        self.recovering = Recovering(set(self.topology.shards), True, "start", self.now_ms, step_ms=self.now_ms)
-        self.pool = Pool(s.hosts, s.spares)
+        self.recovering = Recovering(set(self.routing.routes), True, "start", self.now_ms, step_ms=self.now_ms)
+        self.pool = Pool(s.hosts, s.spares, s.most_hosts)
+        self.bottlenecks = Bottlenecks(s.scaling, s.scalable) if s.scaling is not None else None
+        self.unit_ends, self.recovery, self.scale = UnitEnds(self), RecoverySteps(self), ScalingSteps(self)
+        self.scale.settle_pool()
         self.oldest_epoch = self.past.oldest_epoch
         self.set_aside = {key: set(shards) for key, shards in self.past.set_aside.items()}
 
@@ -134,7 +153,7 @@ class Controller:
                 self.detector.work_ended(event.host, self.now_ms)
                 return self.checkpoints.forked(event)
             case on.Ticked():
-                return self._bury(self.detector.tick(self.now_ms))
+                return self.bury(self.detector.tick(self.now_ms))
             case on.HostRegistered(host):
                 self.starting_hosts = max(0, self.starting_hosts - 1)
                 self.hosts.add(host)
@@ -142,7 +161,7 @@ class Controller:
             case on.HostStartFailed():
                 self.starting_hosts = max(0, self.starting_hosts - 1)
             case on.HostDisconnected(host, reason):
-                return self._bury(self.detector.lost(host, reason, self.now_ms))
+                return self.bury(self.detector.lost(host, reason, self.now_ms))
             case on.EpochAdmitted(epoch):
                 self.admitting, self.sources_idle = False, False
                 self.pipeline.admitted = max(self.pipeline.admitted, epoch)
@@ -151,14 +170,24 @@ class Controller:
                 if finished:
                     self.stopping = True
             case on.UnitFinished() | on.UnitFailed() | on.ReplayFinished():
-                return self._unit_ended(event)
+                return self.unit_ends.handle(event)
             case on.ShardsRestored(host, version, phases, reached):
                 self.detector.work_ended(host, self.now_ms)
+                self.scale.restored(event)
                 if self.recovering is not None and self.recovering.version == version:
                     self.recovering.restored(host, dict(phases), dict(reached), self.now_ms)
             case on.RestoreFailed(host):
                 self.detector.work_ended(host, self.now_ms)
-                return self._restore_failed(event)
+                return (*self.scale.restore_failed(event), *self.recovery.restore_failed(event))
+            case on.ScaleRequested(request):
+                return self.scale.requested(request)
+            case on.LoadReported(load):
+                return self.scale.loaded(load)
+            case on.ShardsCaughtUp(host):
+                self.detector.work_ended(host, self.now_ms)
+                self.scale.restored(event)
+            case on.PartitionWritten():
+                return (*self.scale.written_down(event), *self.recovery.written_down(event))
             case on.InflightSaved():
                 return self.checkpoints.inflight_saved(event)
             case on.CheckpointFailed(checkpoint, message, host):
@@ -169,7 +198,7 @@ class Controller:
                 self.checkpoints.committing = False
                 self.final_failures += self.stopping
                 deaths = self.detector.trouble_reported(host, message, self.now_ms) if host is not None else ()
-                return (*self.checkpoints.abort(message), *self._bury(deaths))
+                return (*self.checkpoints.abort(message), *self.bury(deaths))
             case on.CheckpointCommitted():
                 return self._checkpoint_committed(event)
             case on.SizesReported() | on.SizeHalved() | on.SizeTurned():
@@ -180,105 +209,25 @@ class Controller:
                 self.error = self.error or message
         return ()
 
-    def _bury(self, deaths: tuple[Death, ...]) -> tuple[do.Command, ...]:
+    def bury(self, deaths: tuple[Death, ...]) -> tuple[do.Command, ...]:
         """Hosts died: their shards are lost. Whatever number of them, whoever saw it: one recovery."""
         commands: list[do.Command] = []
         for death in deaths:
             self.hosts.discard(death.host)
             commands.append(do.DropHost(death.host, death.reason))
+            commands += self.scale.host_died(death.host)
             shards = set(self.routing.shards_on(death.host))
             if shards:
                 self.faults += 1
-                commands += self._lose(shards, f"host {death.host}: {death.reason}", detect_ms=death.silent_ms)
+                commands += self.recovery.lose(shards, f"host {death.host}: {death.reason}", detect_ms=death.silent_ms)
         return tuple(commands)
-
-    def _lose(
-        self, shards: set[ShardId], reason: str, *, everything: bool = False, detect_ms: int = 0
-    ) -> list[do.Command]:
-        if self.recovering is None:
-            self.recovering = Recovering(set(shards), everything, reason, self.now_ms - detect_ms, step_ms=self.now_ms)
-            self.recovering.phases_ms["detect"] = detect_ms
-        else:
-            self.recovering.restart(shards, reason, self.now_ms)
-            self.recovering.everything |= everything
-        return list(self.checkpoints.abort(reason))
-
-    def _unit_ended(self, event: on.UnitFinished | on.UnitFailed | on.ReplayFinished) -> tuple[do.Command, ...]:
-        if not self.pipeline.is_current(event.unit, event.attempt):
-            return ()
-        state = self.pipeline.units[event.unit]
-        match event:
-            case on.UnitFinished(unit, epoch):
-                assert not state.replaying
-                self.pipeline.finished(unit)
-                return (do.CommitEpoch(unit, epoch), *self._released())
-            case on.ReplayFinished(unit):
-                self.pipeline.ended(unit)
-                if self.recovering is not None:
-                    self.recovering.replaying.discard(unit)
-                return ()
-            case on.UnitFailed():
-                return self._unit_failed(event)
-
-    def _unit_failed(self, event: on.UnitFailed) -> tuple[do.Command, ...]:
-        state = self.pipeline.units[event.unit]
-        cancelled, replaying = state.cancelled, state.replaying
-        self.pipeline.ended(event.unit)
-        if replaying and self.recovering is not None and event.unit in self.recovering.replaying:
-            self.recovering.restart(set(), event.message, self.now_ms)  # plan again: its shards are half fed
-            self.recovering.failed_replays += event.kind != "cancelled"
-        for host in event.hosts:
-            self.detector.suspected(host)
-        if event.kind == "fenced":
-            self.error = event.message
-            return ()
-        commands: list[do.Command] = []
-        known = self.recovering.lost if self.recovering is not None and not replaying else set[ShardId]()
-        if event.kind in ("operator", "poisoned") and not known.issuperset(event.shards):
-            commands += self._lose(set(event.shards), event.message.splitlines()[0])
-        elif event.kind == "released":
-            commands += self._lose(set(self.topology.shards), event.message, everything=True)
-        elif event.kind == "corrupt" and self.restored is not None:  # an in-flight epoch: the one before has its own
-            self.checkpoints.discard(self.restored)
-            self.restored = None
-            commands += self._lose(set(self.topology.shards), event.message, everything=True)
-        if cancelled or event.kind in ("poisoned", "cancelled"):
-            return tuple(commands)
-        state.failures += 1
-        state.not_before_ms = self.now_ms + min(RETRY_PAUSE_MS * 2 ** (state.failures - 1), RETRY_PAUSE_LIMIT_MS)
-        if state.failures >= UNREACHABLE_FAILURES:
-            for host in event.hosts:  # its heart beats, and yet no task gets through to it
-                commands += self._bury(self.detector.lost(host, event.message, self.now_ms))
-        limits = {"operator": self.settings.operator_retries, "storage": self.settings.storage_retries}
-        if state.failures > limits.get(event.kind, self.settings.epoch_retries):
-            if event.kind == "operator" and self.settings.dead_letters and not replaying:
-                self.set_aside.setdefault((event.unit, Epoch(state.finished + 1)), set()).update(event.shards)
-                state.failures = 0
-            else:
-                self.error = event.message
-        return tuple(commands)
-
-    def _restore_failed(self, event: on.RestoreFailed) -> tuple[do.Command, ...]:
-        recovering = self.recovering
-        if recovering is None or recovering.plan is None or recovering.version != event.version:
-            return ()
-        if event.corrupt and recovering.plan.checkpoint is not None:
-            self.checkpoints.discard(recovering.plan.checkpoint)
-        elif event.storage and recovering.failed_restores < self.settings.storage_retries:
-            recovering.failed_restores += 1  # out of reach is not lost: it is waited for
-            pause_ms = min(RETRY_PAUSE_MS * 2 ** (recovering.failed_restores - 1), RETRY_PAUSE_LIMIT_MS)
-            recovering.not_before_ms = self.now_ms + pause_ms
-        elif not event.corrupt:
-            self.error = event.message
-        recovering.restart(set(), event.message, self.now_ms)
-        return ()
 
     def _checkpoint_committed(self, event: on.CheckpointCommitted) -> tuple[do.Command, ...]:
         self.trims += self.checkpoints.committed(event)
         self.detector.trouble_ended()
-        return self._trim()
+        return self.trim()
 
-    def _trim(self) -> tuple[do.Command, ...]:
+    def trim(self) -> tuple[do.Command, ...]:
         """Let go what newer checkpoints cover; but not while a recovery is on its way back from an older one."""
         if self.recovering is not None and self.recovering.plan is not None:
             return ()
@@ -286,9 +235,9 @@ class Controller:
         for trim in trims:
             self.oldest_epoch = Epoch(min(trim.oldest.cuts.values()) + 1)
             self.set_aside = {key: shards for key, shards in self.set_aside.items() if key[1] >= self.oldest_epoch}
-        return (*trims, *self._released())
+        return (*trims, *self.released())
 
-    def _released(self) -> list[do.Command]:
+    def released(self) -> list[do.Command]:
         """Stream epochs that nobody will ask for again: every consumer is past them, or a checkpoint covers them."""
         pending, newest = self.checkpoints.pending, self.checkpoints.newest
         needless: dict[StreamName, Epoch] = {}
@@ -300,6 +249,8 @@ class Controller:
                 upto = newest.own_cut(stream.consumer) if newest else Epoch(0)
                 if self.recovering is not None and self.recovering.plan is not None:
                     upto = min(upto, self.recovering.plan.base.get(stream.consumer, upto))
+            if self.scaling is not None and stream.consumer == self.scaling.unit and self.scaling.keeps_input:
+                upto = min(upto, self.scaling.base)
             if pending is not None:  # epochs that a pending checkpoint still has to save
                 unsaved = [e for s, e in pending.wanted_inflight - pending.inflight.keys() if s == stream.name]
                 upto = min([upto, *(Epoch(e - 1) for e in unsaved)])
@@ -316,163 +267,57 @@ class Controller:
             self.starting_hosts += 1
             commands.append(do.StartHost())
         if self.recovering is not None:
-            commands += self._recover()
+            commands += self.recovery.advance()
         if self.recovering is None:
             self.phase = "stopping" if self.stopping else "running"
-            commands += self.checkpoints.start_if_due(self.now_ms, self.pipeline)
+            commands += self.scale.advance()
+            if self.scaling is None or not self.scaling.stands_on_checkpoint:
+                commands += self.checkpoints.start_if_due(self.now_ms, self.pipeline, self.routing)
         commands += self._run()
-        if self.stopping and self.recovering is None and self.pipeline.quiet and not self.admitting:
+        if len(self.hosts) > self.pool.size:
+            commands += self.scale.release_hosts()
+        if self.stopping and not (self.recovering or self.scaling or self.admitting) and self.pipeline.quiet:
             commands += self._finish()
         return tuple(commands)
 
-    def _recover(self) -> list[do.Command]:
-        recovering = self.recovering
-        assert recovering is not None
-        if self.phase != "starting":
-            self.phase = "recovering"
-        if recovering.plan is None:
-            return self._plan_recovery(recovering)
-        commands: list[do.Command] = []
-        if not recovering.restoring:
-            catching_up = recovering.to_replay | recovering.replaying
-            # A unit below may have to ask the one above for an epoch once more: that one comes first.
-            ready = {u for u in recovering.to_replay if not catching_up & self.topology.above(u)}
-            commands += self._replay(recovering, recovering.plan, ready)
-        if recovering.done:
-            recovering.step_done("catch_up", self.now_ms)
-            for state in self.pipeline.units.values():
-                state.not_before_ms = 0
-            self.recovering = None
-            duration = self.now_ms - recovering.since_ms
-            commands.append(do.RecoveryEnded(recovering.plan, duration, dict(recovering.phases_ms)))
-            commands += self.checkpoints.running(self.now_ms)
-            commands += self._trim() if self.trims else ()
-        return commands
+    def cancel(self, unit: UnitName) -> list[do.Command]:
+        """Let the unit come to rest."""
+        state = self.pipeline.units[unit]
+        if state.idle or state.cancelled:
+            return []
+        state.cancelled = True
+        return [do.CancelUnit(unit, state.attempt)]
 
-    def _replay(self, recovering: Recovering, plan: RecoveryPlan, units: set[UnitName]) -> list[do.Command]:
-        """Feed restored shards what they missed, unless kept input has brought them there already."""
-        commands: list[do.Command] = []
-        for unit in sorted(units):
-            last = plan.replay[unit][1]
-            mine = [s for s in plan.shards if self.topology.shards[s] == unit]
-            stands, behind = recovering.behind(mine, plan.base[unit], last)
-            recovering.to_replay.discard(unit)
-            if not behind:
-                continue
-            recovering.replaying.add(unit)
-            first = Epoch(stands + 1)
-            commands.append(
-                do.ReplayShards(
-                    unit,
-                    self.pipeline.started(unit, last, replaying=True),
-                    first,
-                    last,
-                    behind,
-                    self.routing,
-                    self.pipeline.consumed(unit),
-                    {
-                        epoch: frozenset(shards)
-                        for (u, epoch), shards in self.set_aside.items()
-                        if u == unit and first <= epoch <= last
-                    },
-                    again=recovering.failed_replays > 0,
-                )
-            )
-        return commands
-
-    def _plan_recovery(self, recovering: Recovering) -> list[do.Command]:
-        affected = {self.topology.shards[s] for s in recovering.lost}
-        if recovering.everything:
-            affected = set(self.pipeline.units)
-        commands: list[do.Command] = []
-        for unit in sorted(affected):
-            state = self.pipeline.units[unit]
-            if not state.idle and not state.cancelled:
-                state.cancelled = True
-                commands.append(do.CancelUnit(unit, state.attempt))
-        if any(not self.pipeline.units[u].idle for u in affected) or not self._enough_hosts(recovering):
-            return commands
-        pausing = [recovering.not_before_ms]
-        pausing += [s.not_before_ms for u, s in self.pipeline.units.items() if u in affected]
-        if self.phase != "starting":  # hosts that die together are noticed one after the other: one burst, one recovery
-            pausing.append(recovering.step_ms + self.settings.heartbeat_ms // 2)
-        if self.now_ms < max(pausing, default=0):
-            return commands
-        seen = Observation(
-            finished={u: s.finished for u, s in self.pipeline.units.items()},
-            lost=frozenset(recovering.lost),
-            checkpoints=tuple(self.checkpoints.completed),
-            newest=self.checkpoints.trimmed_by,
-            everything=recovering.everything,
-            oldest_epoch=self.oldest_epoch,
+    def replay(
+        self,
+        unit: UnitName,
+        attempt: Attempt,
+        shards: tuple[ShardId, ...],
+        first: Epoch,
+        last: Epoch,
+        routing: RoutingTable,
+        *,
+        again: bool,
+    ) -> do.ReplayShards:
+        """Feed these epochs to these shards, and to nobody else."""
+        aside = {e: frozenset(s) for (u, e), s in self.set_aside.items() if u == unit and first <= e <= last}
+        return do.ReplayShards(
+            unit, attempt, first, last, shards, routing, self.pipeline.consumed(unit), aside, again=again
         )
-        plan = decide(self.topology, seen)
-        if plan.mode == "application" and not recovering.everything:
-            recovering.everything = True  # the units not affected so far must come to rest too
-            recovering.lost |= set(self.topology.shards)
-            return [*commands, *self.checkpoints.abort(recovering.reason), *self._plan_recovery(recovering)]
-        recovering.plan = plan
-        recovering.lost |= set(plan.shards)
-        recovering.step_done("reload", self.now_ms)
-        commands.append(do.RecoveryBegan(recovering.reason, plan))
-        return [*commands, *self._restore(recovering)]
-
-    def _enough_hosts(self, recovering: Recovering) -> bool:
-        """One host will do to bring back a part; after a burst it pays to wait a moment for the others."""
-        if len(self.hosts) >= self.settings.hosts:
-            return True
-        if self.phase == "starting" or not self.hosts:
-            return False
-        return len(recovering.lost) < len(self.topology.shards) or self.now_ms - recovering.step_ms >= BURST_PATIENCE_MS
-
-    def _restore(self, recovering: Recovering) -> list[do.Command]:
-        plan = recovering.plan
-        assert plan is not None
-        commands: list[do.Command] = []
-        if plan.mode == "application":
-            self.checkpoints.went_back()
-            self.restored = plan.checkpoint
-            chosen = next((c for c in self.checkpoints.completed if c.id == plan.checkpoint), None)
-            for unit, epoch in plan.base.items():
-                self.pipeline.units[unit].finished = self.pipeline.units[unit].put_back = epoch
-            commands.append(do.ResetStreams(dict(chosen.inflight) if chosen else {}, dict(plan.base)))
-        staying = {s: h for s in plan.shards if (h := self.routing.host_of(s)) in self.hosts and h is not None}
-        load = {
-            h: len([s for s in self.routing.shards_on(h) if s not in plan.shards or s in staying]) for h in self.hosts
-        }
-        working = {h: n for h, n in load.items() if n} if self.phase != "starting" else {}
-        idle = sorted(h for h in self.hosts if h not in working)
-        if self.phase == "starting":
-            idle = idle[: self.settings.hosts]
-        placed = {**place([s for s in plan.shards if s not in staying], working, idle), **staying}
-        self.routing = self.routing.moved(dict(placed))
-        recovering.version = self.routing.version
-        shards_of: dict[HostId, list[ShardId]] = {}
-        for shard in sorted(placed):
-            shards_of.setdefault(placed[shard], []).append(shard)
-        recovering.restoring = set(shards_of)
-        recovering.to_replay = set(plan.replay)
-        for host, mine in sorted(shards_of.items()):
-            retain = min(self.pipeline.consumed(self.topology.shards[s]) for s in mine)
-            shards = tuple((self.routing.routes[s], plan.shards[s], plan.base[self.topology.shards[s]]) for s in mine)
-            self.detector.work_began(host, self.now_ms, sum(saved.state_bytes for _, saved, _ in shards if saved))
-            upto = {unit: last for unit, (_, last) in plan.replay.items()}
-            commands.append(do.RestoreShards(host, self.routing.version, shards, Epoch(retain + 1), upto))
-        if not placed:
-            commands += self._recover()
-        return commands
 
     def _run(self) -> list[do.Command]:
         commands: list[do.Command] = []
         if self.phase == "starting":
             return commands
-        waiting = set()
+        waiting = set[UnitName]()
         if self.recovering is not None:
-            waiting = {self.topology.shards[s] for s in self.recovering.lost}
+            waiting = {self.topology.unit_of(s.operator) for s in self.recovering.lost}
             if self.recovering.everything:
                 waiting = set(self.pipeline.units)
         else:
             commands += self._snapshots()
+            if self.scaling is not None and self.scaling.holds:
+                waiting = {self.scaling.unit}
         for unit in self.pipeline.units:
             epoch = self.pipeline.may_run(unit, self.now_ms)
             if epoch is None or unit in waiting or self.checkpoints.holds_back(unit, epoch):
@@ -516,7 +361,7 @@ class Controller:
             return []
         wanted = self.settings.final_checkpoint and self.final_failures < FINAL_CHECKPOINTS
         if wanted and self.checkpoints.worthwhile(self.pipeline):
-            return [*self.checkpoints.last(self.now_ms, self.pipeline), *self._snapshots()]
+            return [*self.checkpoints.last(self.now_ms, self.pipeline, self.routing), *self._snapshots()]
         return list(self._end())
 
     def _end(self) -> tuple[do.Command, ...]:
@@ -527,11 +372,15 @@ class Controller:
         """Assert the invariants; every test calls it after every event."""
         for part in (self.pipeline, self.detector, self.checkpoints, self.routing):
             part.check()
+        if self.scaling is not None:
+            self.scaling.check()
+            assert self.scaling.hosts <= self.hosts
+            assert self.recovering is None or not self.scaling.stands_on_checkpoint
         if self.recovering is not None:
             self.recovering.check()
             assert self.checkpoints.pending is None or self.checkpoints.committing
             for shard in self.recovering.lost:
-                state = self.pipeline.units[self.topology.shards[shard]]
+                state = self.pipeline.units[self.topology.unit_of(shard.operator)]
                 assert state.idle or state.replaying or state.cancelled or self.recovering.plan is None
         else:
             homeless = self.routing.hosts - self.hosts

@@ -10,11 +10,14 @@ from perseid.checkpoint.life import SavedShard
 from perseid.checkpoint.size_reports import SizeHalved as SizeHalved
 from perseid.checkpoint.size_reports import SizesReported as SizesReported
 from perseid.checkpoint.size_reports import SizeTurned as SizeTurned
+from perseid.scaling.bottleneck import HostLoad
+from perseid.scaling.machine import ScaleRequest
 from perseid.vocabulary import (
     Attempt,
     CheckpointId,
     Epoch,
     HostId,
+    OperatorName,
     ShardId,
     StreamName,
     UnitName,
@@ -111,6 +114,36 @@ class RestoreFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class ScaleRequested:
+    request: ScaleRequest
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReported:
+    """What a host had to do (S5)."""
+
+    load: HostLoad
+
+
+@dataclass(frozen=True, slots=True)
+class ShardsCaughtUp:
+    """A host has brought new shards as far as kept input goes."""
+
+    host: HostId
+    version: Version
+    reached: Mapping[ShardId, Epoch]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionWritten:
+    """The ledger says how an operator's slots are divided; or could not be written (``error``), and may say so or not."""
+
+    operator: OperatorName
+    version: Version
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayFinished:
     unit: UnitName
     attempt: Attempt
@@ -181,6 +214,10 @@ Event = (
     | ShardsRestored
     | RestoreFailed
     | ReplayFinished
+    | ScaleRequested
+    | LoadReported
+    | ShardsCaughtUp
+    | PartitionWritten
     | SnapshotsForked
     | SnapshotWritten
     | InflightSaved

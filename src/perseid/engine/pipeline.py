@@ -69,13 +69,16 @@ class Pipeline:
         return all(self.units[u].finished >= self.admitted for u in self.topology.source_units)
 
     def started(self, unit: UnitName, epoch: Epoch, *, replaying: bool = False) -> Attempt:
-        self.attempts += 1
         state = self.units[unit]
         assert state.idle, f"unit {unit!r} is still working on epoch {state.running}"
-        state.running, state.attempt = epoch, Attempt(self.attempts)
+        state.running, state.attempt = epoch, self.next_attempt()
         state.tried = max(state.tried, epoch)
         state.replaying, state.cancelled = replaying, False
         return state.attempt
+
+    def next_attempt(self) -> Attempt:
+        self.attempts += 1
+        return Attempt(self.attempts)
 
     def is_current(self, unit: UnitName, attempt: Attempt) -> bool:
         state = self.units[unit]

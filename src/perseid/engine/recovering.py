@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from perseid.recovery.plan import RecoveryPlan
-from perseid.vocabulary import Epoch, HostId, ShardId, UnitName, Version
+from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, UnitName, Version
 
 HOST_PHASES = ("read", "deserialise", "catch_up")  # what hosts report of a restore
 
@@ -35,6 +35,9 @@ class Recovering:
     failed_replays: int = 0
     failed_restores: int = 0  # because storage was out of reach
     not_before_ms: int = 0  # pause after such a failure
+    divided: bool = False  # lost shards come back as several each (S4)
+    writing: dict[OperatorName, Version] = field(default_factory=dict)  # divisions on their way into the ledger
+    unwritten: set[OperatorName] = field(default_factory=set)  # those that did not get there
 
     def restart(self, lost: set[ShardId], reason: str, now_ms: int) -> None:
         """More was lost: forget the plan, keep what is missing."""
@@ -72,7 +75,7 @@ class Recovering:
 
     @property
     def done(self) -> bool:
-        return self.plan is not None and not (self.restoring or self.replaying or self.to_replay)
+        return self.plan is not None and not (self.restoring or self.replaying or self.to_replay or self.writing)
 
     def check(self) -> None:
         if self.plan is None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from perseid.errors import ScaleFailed
 from perseid.graph.graph import Graph
 from perseid.graph.nodes import Declared, Node, SourceNode, StatefulNode
 from perseid.graph.stream import Stream, describe
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from perseid.operators.operator import Operator
     from perseid.sources.source import Source
     from perseid.spark.runtime import Running
+    from perseid.spark.scales import Scaled
 
 MAIN = "main"
 """The unit of sources that name none."""
@@ -42,6 +44,7 @@ class App:
         self._declared: list[Declared] = []
         self._preservations: list[tuple[Stream, Preservation]] = []
         self._graph: Graph | None = None
+        self._running: Running | None = None
 
     def source(self, name: str, source: Source, *, unit: str = MAIN) -> Stream:
         """Read rows from a source."""
@@ -108,13 +111,24 @@ class App:
         ``keep``                how many checkpoints are kept; default 3
         ``operator_retries``    how often an epoch that made an operator raise is tried again; default 2
         ``dead_letters``        True: then put its rows aside under the root and go on; False: stop the application
+        ``scaling``             ``perseid.auto(…)``: operators are scaled by themselves; None: only when asked (``scale``)
+        ``parallel_recovery``   how many shards, on as many hosts, take over from each that was lost; default 1
         ``start_timeout``       how long hosts may take to come up; default ``every(seconds=60)``
         ``lease_timeout``       after how long a silent driver's root may be taken over; default ``every(seconds=10)``
         ``clock``               for tests: gives the time of epochs in milliseconds, such as ``perseid.testing.Clock()``
         """
         from perseid.spark import runtime  # the graph needs no Spark; running it does
 
-        return runtime.start(self, spark, root, **settings)
+        self._running = runtime.start(self, spark, root, **settings)
+        return self._running
+
+    def scale(self, operator: str, shards: int, *, timeout_s: float | None = 120.0) -> Scaled:
+        """Divide an operator's keys among so many shards while the application runs; see ``Running.scale``."""
+        if self._running is None:
+            raise ScaleFailed(
+                f"operator {operator!r}: the application does not run; write shards={shards} in stateful()"
+            )
+        return self._running.scale(operator, shards, timeout_s=timeout_s)
 
     # What Stream builds with.
 

@@ -1,4 +1,6 @@
-"""The shape of an application as its machines need it: units, shards, and the streams between units. No functions, no data.
+"""The shape of an application as its machines need it: units, operators, and the streams between units. No functions, no data.
+
+Which shards an operator has at the moment is routing state (``scaling.routing``), not shape.
 
 Invariant: units stand in topological order; every stream leads from an earlier unit to a later one.
 """
@@ -9,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from perseid.vocabulary import OperatorName, Preservation, ShardId, SourceName, StreamName, UnitName
+from perseid.vocabulary import OperatorName, Preservation, SourceName, StreamName, UnitName
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +30,12 @@ class StreamShape:
 
 @dataclass(frozen=True)
 class UnitShape:
-    """One unit: its stateful operators with their shard counts, and what they stand on."""
+    """One unit: its stateful operators with the number of shards each was declared with, and what they stand on."""
 
     name: UnitName
     sources: tuple[SourceName, ...]
     operators: Mapping[OperatorName, int]
     feeders: Mapping[OperatorName, frozenset[OperatorName]]  # stateful operators above an operator, in the same unit
-
-    @cached_property
-    def shards(self) -> tuple[ShardId, ...]:
-        return tuple(ShardId(operator, i) for operator, count in self.operators.items() for i in range(count))
 
     @cached_property
     def retaining(self) -> frozenset[OperatorName]:
@@ -67,11 +65,12 @@ class Topology:
         return direct.union(*(self.above(u) for u in direct))
 
     def unit_of(self, operator: OperatorName) -> UnitName:
-        return next(u.name for u in self.units if operator in u.operators)
+        return self._unit_of[operator]
 
     @cached_property
-    def shards(self) -> Mapping[ShardId, UnitName]:
-        return {shard: u.name for u in self.units for shard in u.shards}
+    def operators(self) -> Mapping[OperatorName, int]:
+        """Every stateful operator, with the number of shards it was declared with."""
+        return {operator: count for u in self.units for operator, count in u.operators.items()}
 
     @cached_property
     def source_units(self) -> tuple[UnitName, ...]:
@@ -80,6 +79,10 @@ class Topology:
     @cached_property
     def _units(self) -> Mapping[UnitName, UnitShape]:
         return {u.name: u for u in self.units}
+
+    @cached_property
+    def _unit_of(self) -> Mapping[OperatorName, UnitName]:
+        return {operator: u.name for u in self.units for operator in u.operators}
 
     @cached_property
     def _upstream(self) -> Mapping[UnitName, frozenset[UnitName]]:

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from perseid.checkpoint.life import CompletedCheckpoint, SavedShard
+from perseid.checkpoint.life import CompletedCheckpoint, SnapshotPart
 from perseid.graph.topology import Topology
-from perseid.vocabulary import CheckpointId, Epoch, ShardId, UnitName
+from perseid.vocabulary import CheckpointId, Epoch, ShardId, SlotRange, UnitName
 
 Mode = Literal["shards", "application"]
 
@@ -27,6 +27,7 @@ class Observation:
 
     finished: Mapping[UnitName, Epoch]
     lost: frozenset[ShardId]
+    slots: Mapping[ShardId, SlotRange]  # of every shard there is
     checkpoints: Sequence[CompletedCheckpoint]  # newest first, those known to be corrupt left out
     newest: CheckpointId | None  # of all that were completed, corrupt or not: what trimming went by
     everything: bool  # the whole application must go back (start, or a stream that cannot be had again)
@@ -35,11 +36,11 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPlan:
-    """Restore these shards from these snapshots (None: fresh), then go on from these epochs."""
+    """Restore these shards from these parts of snapshots (none: fresh), then go on from these epochs."""
 
     mode: Mode
     checkpoint: CheckpointId | None
-    shards: Mapping[ShardId, SavedShard | None]
+    shards: Mapping[ShardId, tuple[SnapshotPart, ...]]
     base: Mapping[UnitName, Epoch]  # where the restored shards stand
     replay: Mapping[UnitName, tuple[Epoch, Epoch]]  # epochs to feed to them, first and last
     lost_epochs: int = 0  # epochs whose effect is gone for good because no good checkpoint covers them
@@ -47,14 +48,14 @@ class RecoveryPlan:
 
 def decide(topology: Topology, seen: Observation) -> RecoveryPlan:
     """Choose the way back."""
-    affected = {topology.shards[shard] for shard in seen.lost}
+    affected = {topology.unit_of(shard.operator) for shard in seen.lost}
     best = seen.checkpoints[0] if seen.checkpoints else None
     if not seen.everything and all(_replayable(topology, unit, seen, best) for unit in affected):
         base = {u: best.own_cut(u) if best else Epoch(0) for u in affected}
         return RecoveryPlan(
             mode="shards",
             checkpoint=best.id if best else None,
-            shards={s: best.own_snapshot(topology.shards[s], s) if best else None for s in sorted(seen.lost)},
+            shards={s: _own_parts(topology, best, s, seen.slots[s]) for s in sorted(seen.lost)},
             base=base,
             replay={u: (Epoch(base[u] + 1), seen.finished[u]) for u in sorted(affected) if base[u] < seen.finished[u]},
         )
@@ -62,11 +63,17 @@ def decide(topology: Topology, seen: Observation) -> RecoveryPlan:
     return RecoveryPlan(
         mode="application",
         checkpoint=best.id if best else None,
-        shards={s: best.shards.get(s) if best else None for s in sorted(topology.shards)},
+        shards={s: best.parts(s.operator, slots) if best else () for s, slots in sorted(seen.slots.items())},
         base=base,
         replay={},
         lost_epochs=0 if best else seen.oldest_epoch - 1,
     )
+
+
+def _own_parts(
+    topology: Topology, best: CompletedCheckpoint | None, shard: ShardId, slots: SlotRange
+) -> tuple[SnapshotPart, ...]:
+    return best.own_parts(topology.unit_of(shard.operator), shard.operator, slots) if best else ()
 
 
 def _replayable(topology: Topology, unit: UnitName, seen: Observation, best: CompletedCheckpoint | None) -> bool:
@@ -78,6 +85,6 @@ def _replayable(topology: Topology, unit: UnitName, seen: Observation, best: Com
     if any(s.preservation == "transient" or (s.preservation == "retained" and not newest) for s in inputs):
         return False
     shape = topology.unit(unit)
-    lost_operators = {s.operator for s in seen.lost if topology.shards[s] == unit}
+    lost_operators = {s.operator for s in seen.lost if s.operator in shape.operators}
     stands_on_state = any(shape.feeders.get(operator) for operator in lost_operators)
     return newest or not stands_on_state  # outputs of operators above are kept since the newest checkpoint only

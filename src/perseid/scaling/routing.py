@@ -1,7 +1,7 @@
 """Routing state (S1): key slot → shard → host, as one versioned, immutable table.
 
-The controller owns it. Whatever moves a shard (recovery, later scale out or a standby) is a new version of the table, made
-between two epochs. A request carries the version it was planned under, and hosts refuse older ones: that is what
+The controller owns it. Whatever moves a shard (recovery) or divides an operator's slots anew (scale out and scale in) is a new
+version of the table, made between two epochs. A request carries the version it was planned under, and hosts refuse older ones: that is what
 keeps a task that outlived its job, or a host that slept through a move, from doing harm.
 
 Invariant: the shards of an operator cover the slots 0 … SLOTS-1 without gap or overlap.
@@ -10,12 +10,15 @@ Invariant: the shards of an operator cover the slots 0 … SLOTS-1 without gap o
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
-from perseid.vocabulary import SLOTS, HostId, OperatorName, ShardId, Version
+from perseid.vocabulary import SLOTS, HostId, OperatorName, ShardId, SlotRange, Version
+
+Shards = tuple[tuple[int, SlotRange], ...]
+"""How an operator's slots are divided among its shards: their numbers and slots, in the order of the slots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +26,11 @@ class Route:
     """One shard: which slots it answers for (half open), and where it lives."""
 
     shard: ShardId
-    slots: tuple[int, int]
+    slots: SlotRange
     host: HostId | None
 
 
-def even_slots(shards: int) -> tuple[tuple[int, int], ...]:
+def even_slots(shards: int) -> tuple[SlotRange, ...]:
     """Cut the slots into ``shards`` ranges whose sizes differ by at most one.
 
     >>> even_slots(3)
@@ -35,6 +38,14 @@ def even_slots(shards: int) -> tuple[tuple[int, int], ...]:
     """
     bounds = [-(-SLOTS * i // shards) for i in range(shards + 1)]
     return tuple((bounds[i], bounds[i + 1]) for i in range(shards))
+
+
+def numbered(slots: Sequence[SlotRange], first: int = 0) -> Shards:
+    return tuple(enumerate(slots, start=first))
+
+
+def _routes(operator: OperatorName, shards: Shards) -> dict[ShardId, Route]:
+    return {ShardId(operator, i): Route(ShardId(operator, i), slots, None) for i, slots in shards}
 
 
 @dataclass(frozen=True)
@@ -45,14 +56,24 @@ class RoutingTable:
     routes: Mapping[ShardId, Route]
 
     @classmethod
-    def initial(cls, shards: Mapping[OperatorName, int]) -> RoutingTable:
-        """Every operator's slots cut evenly; no shard has a host yet."""
-        routes = {
-            ShardId(operator, i): Route(ShardId(operator, i), slots, None)
-            for operator, count in shards.items()
-            for i, slots in enumerate(even_slots(count))
-        }
-        return cls(Version(1), routes)
+    def initial(cls, shards: Mapping[OperatorName, Shards]) -> RoutingTable:
+        """No shard has a host yet."""
+        return cls(Version(1), {s: r for operator, mine in shards.items() for s, r in _routes(operator, mine).items()})
+
+    def repartitioned(
+        self, operator: OperatorName, shards: Shards, hosts: Mapping[ShardId, HostId | None]
+    ) -> RoutingTable:
+        """The next version, with other shards for one operator, on these hosts."""
+        others = {s: r for s, r in self.routes.items() if s.operator != operator}
+        mine = {s: replace(r, host=hosts[s]) for s, r in _routes(operator, shards).items()}
+        return RoutingTable(Version(self.version + 1), {**others, **mine})
+
+    def shards(self, operator: OperatorName) -> Shards:
+        """How the operator's slots are divided now."""
+        return tuple((route.shard.index, route.slots) for route in self.of(operator))
+
+    def shards_of(self, operators: Iterable[OperatorName]) -> list[ShardId]:
+        return [route.shard for operator in operators for route in self.of(operator)]
 
     def moved(self, hosts: Mapping[ShardId, HostId | None]) -> RoutingTable:
         """The next version, with these shards on these hosts."""
@@ -71,7 +92,7 @@ class RoutingTable:
         return self._by_host.keys()
 
     def of(self, operator: OperatorName) -> tuple[Route, ...]:
-        """The routes of one operator, by shard index."""
+        """The routes of one operator, in the order of their slots: Spark's partition i is the i-th of them."""
         return self._by_operator.get(operator, ())
 
     @cached_property
@@ -86,15 +107,7 @@ class RoutingTable:
         found: dict[OperatorName, list[Route]] = {}
         for shard, route in self.routes.items():
             found.setdefault(shard.operator, []).append(route)
-        return {operator: tuple(sorted(routes, key=lambda r: r.shard.index)) for operator, routes in found.items()}
-
-    def slot_table(self, operator: OperatorName) -> list[int]:
-        """The shard index of every slot, for Spark to look up."""
-        table = [0] * SLOTS
-        for route in self.of(operator):
-            for slot in range(*route.slots):
-                table[slot] = route.shard.index
-        return table
+        return {operator: tuple(sorted(routes, key=lambda r: r.slots)) for operator, routes in found.items()}
 
     def check(self) -> None:
         assert self._mistake is None, self._mistake

@@ -3,6 +3,7 @@
 sinks      every sink holds what the oracle says, every epoch, no matter how often it was run
 commits    the ledger's epochs only rise, none is left out, and a committed epoch is in its sinks
 restores   whatever is restored comes from one committed checkpoint, whole, and is what the oracle says it was
+scaling    shards that take over from others have their state, to the epoch
 trimming   nothing goes that a checkpoint on the root, or a unit that lags, could still need
 hosts      a host is given up once, and for good
 progress   after the last fault everything is done within a bound (``World.run``)
@@ -13,34 +14,37 @@ Each raises ``PropertyBroken`` at the moment it is broken.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
+from perseid.checkpoint.life import SnapshotPart
 from perseid.engine import commands as do
 from perseid.errors import PropertyBroken
 from perseid.graph.topology import Topology
+from perseid.scaling.routing import Route
 from perseid.simulation.oracle import Oracle
 from perseid.simulation.root import Manifest, Root, Snapshot, checkpoint_of, slices
-from perseid.simulation.values import Rows
+from perseid.simulation.values import Cells, Rows, State
 from perseid.storage.records import Admitted, Committed, Record
-from perseid.vocabulary import Epoch, HostId, ShardId, StreamName, UnitName, Version
+from perseid.vocabulary import SLOTS, Epoch, HostId, ShardId, StreamName, UnitName, Version
+
+if TYPE_CHECKING:
+    from perseid.simulation.driver import SimulatedDriver
 
 
 class Witness:
     """Sees everything, believes nothing."""
 
-    def __init__(self, topology: Topology, root: Root, keep: int, *, individual: bool = False) -> None:
+    def __init__(self, topology: Topology, cells: Cells, root: Root, keep: int, *, individual: bool = False) -> None:
         self.topology, self.root, self._keep = topology, root, keep
         self._individual = individual  # units are saved alone (M2): what is committed is each unit's own
         self._own: dict[UnitName, int] = {}  # the newest epoch at which a unit is saved by itself
         self._sources = {u.name: u.sources for u in topology.units}
-        self._unit_of = {
-            ShardId(o, i): u.name for u in topology.units for o, n in u.operators.items() for i in range(n)
-        }
+        self._unit_of = {o: u.name for u in topology.units for o in u.operators}
         self._admitted: dict[int, Admitted] = {}
         self._committed: dict[UnitName, int] = dict.fromkeys(self._sources, 0)
         self._restored: dict[tuple[int, Version], int | None] = {}  # checkpoint by generation and version
         self._dropped: set[tuple[int, HostId]] = set()
-        self.oracle = Oracle(topology, self._rows)
+        self.oracle = Oracle(topology, cells, self._rows)
         self.rows_checked = 0
         self.restores = 0
 
@@ -93,62 +97,93 @@ class Witness:
         """The controller wants this."""
         match command:
             case do.RestoreShards(_, version, shards) if generation == self.root.generation:
-                for route, snapshot, epoch in shards:
-                    self._restore_wanted(generation, version, route.shard, snapshot, epoch)
+                for route, parts, epoch in shards:
+                    self._restore_wanted(generation, version, route, parts, epoch)
             case do.DropHost(host):
                 if (generation, host) in self._dropped:
                     broken("hosts", f"host {host} was given up twice: after the first time its word must not count")
                 self._dropped.add((generation, host))
 
     def _restore_wanted(
-        self, generation: int, version: Version, shard: ShardId, snapshot: object, epoch: Epoch
+        self, generation: int, version: Version, route: Route, parts: tuple[SnapshotPart, ...], epoch: Epoch
     ) -> None:
-        unit = self._unit_of[shard]
-        if snapshot is None:
-            checkpoint = None
+        shard, unit = route.shard, self._unit_of[route.shard.operator]
+        if not parts:
             if epoch:
                 broken("restores", f"shard {shard} starts fresh at epoch {epoch}: the rows before are lost")
-        else:
+            self._one_checkpoint(generation, version, None)
+        at = route.slots[0]
+        for part in parts:
+            snapshot = part.snapshot
             assert isinstance(snapshot, Snapshot)
+            inside = snapshot.slots[0] <= part.slots[0] < part.slots[1] <= snapshot.slots[1]
+            if snapshot.operator != shard.operator or part.slots[0] != at or not inside:
+                broken(
+                    "restores", f"shard {shard} for slots {route.slots} is made of {parts}: a gap, or what is not there"
+                )
+            at = part.slots[1]
             if self._individual:
                 if snapshot.epoch != epoch or epoch > self._own.get(unit, 0):
-                    broken(
-                        "restores", f"shard {shard} at epoch {epoch}: {snapshot} is not a snapshot its unit committed"
-                    )
-                return
-            checkpoint = int(checkpoint_of(snapshot.path))
-            manifest = self.root.manifests.get(checkpoint)  # type: ignore[call-overload]
+                    broken("restores", f"shard {shard} at epoch {epoch}: {snapshot} is no snapshot its unit committed")
+                continue
+            checkpoint = checkpoint_of(snapshot.path)
+            manifest = self.root.manifests.get(checkpoint)
             if manifest is None:
                 broken("restores", f"shard {shard} is restored from checkpoint {checkpoint}, which is not committed")
-            elif manifest.shards.get(shard) != snapshot or manifest.cuts[unit] != epoch:
+            elif (
+                manifest.shards.get(ShardId(shard.operator, snapshot.index)) != snapshot or manifest.cuts[unit] != epoch
+            ):
                 broken("restores", f"shard {shard} at epoch {epoch}: checkpoint {checkpoint} has it otherwise")
+            self._one_checkpoint(generation, version, int(checkpoint))
+        if parts and at != route.slots[1]:
+            broken("restores", f"shard {shard} for slots {route.slots} is made of {parts}: the end is missing")
+
+    def _one_checkpoint(self, generation: int, version: Version, checkpoint: int | None) -> None:
         known = self._restored.setdefault((generation, version), checkpoint)
         if known != checkpoint:
             broken("restores", f"version {version} is restored from checkpoints {known} and {checkpoint}: mixed")
 
-    def loaded(self, shard: ShardId, epoch: Epoch, state: int) -> None:
+    def divided(self, driver: SimulatedDriver, command: do.WritePartition) -> None:
+        """An operator's slots are about to go to other shards: these must stand where the unit does, with all of its state."""
+        if driver.fenced or command.shards == driver.controller.routing.shards(command.operator):
+            return  # or it was given up, and those that hold them go on
+        epoch = driver.finished[self._unit_of[command.operator]]
+        for index, slots in command.shards:
+            homes = [h for h in driver.hosts.all.values() if ShardId(command.operator, index) in h.shards]
+            states = [(h.shards[ShardId(command.operator, index)]) for h in homes]
+            expected = self.oracle.state(command.operator, slots, epoch)
+            if not any(held.log.applied == epoch and held.state == expected for held in states):
+                broken(
+                    "scaling", f"{command.operator}/{index} takes over at epoch {epoch} without the state it must have"
+                )
+
+    def loaded(self, route: Route, epoch: Epoch, state: State) -> None:
         """A host holds this state now, restored."""
         self.restores += 1
-        if state != self.oracle.state(shard, epoch):
-            broken("restores", f"shard {shard} was restored at epoch {epoch} with another state than it had there")
+        if state != self.oracle.state(route.shard.operator, route.slots, epoch):
+            broken(
+                "restores", f"shard {route.shard} was restored at epoch {epoch} with another state than it had there"
+            )
 
     def checkpoint_committed(self, manifest: Manifest, alone: Mapping[UnitName, Epoch]) -> None:
         """A manifest is durable: from now on everything may depend on it. ``alone``: where units saved by themselves stand."""
         name = f"checkpoint {manifest.id}"
         if self._individual:
             self._saved_alone(manifest, alone)
-        for shard, unit in self._unit_of.items():
-            snapshot = manifest.shards.get(shard)
-            if snapshot is None and self._individual and not manifest.cuts[unit]:
+        for operator, unit in self._unit_of.items():
+            snapshots = sorted((s for s in manifest.shards.values() if s.operator == operator), key=lambda s: s.slots)
+            if not snapshots and self._individual and not manifest.cuts[unit]:
                 continue  # its unit's turn has not come yet
-            if snapshot is None or snapshot.path not in self.root.files:
-                broken("restores", f"{name} is committed without a durable snapshot of shard {shard}")
-            elif snapshot.epoch != manifest.cuts[unit]:
-                broken(
-                    "restores", f"{name}: shard {shard} is at epoch {snapshot.epoch}, its unit at {manifest.cuts[unit]}"
-                )
-            elif snapshot.digest != self.oracle.state(shard, snapshot.epoch):
-                broken("restores", f"{name}: shard {shard} was saved with another state than it must have")
+            if [0, *(s.slots[1] for s in snapshots)] != [*(s.slots[0] for s in snapshots), SLOTS]:
+                broken("restores", f"{name} is committed without all slots of {operator}: a mix of divisions?")
+            for snapshot in snapshots:
+                shard = ShardId(operator, snapshot.index)
+                if snapshot.path not in self.root.files:
+                    broken("restores", f"{name} is committed without a durable snapshot of shard {shard}")
+                elif snapshot.epoch != manifest.cuts[unit]:
+                    broken("restores", f"{name}: shard {shard} is at epoch {snapshot.epoch}, its unit at another")
+                elif snapshot.digest != self.oracle.state(operator, snapshot.slots, snapshot.epoch):
+                    broken("restores", f"{name}: shard {shard} was saved with another state than it must have")
         for stream in self.topology.streams:
             if stream.preservation == "durable":
                 continue
@@ -163,21 +198,23 @@ class Witness:
     def _saved_alone(self, manifest: Manifest, alone: Mapping[UnitName, Epoch]) -> None:
         held: dict[str, set[int]] = {}
         for path, file in self.root.files.items():
-            held.setdefault(path.partition("/")[2], set()).add(file.state)
+            held.setdefault(path.partition("/")[2].rpartition("-")[0], set()).update(file.state)
         for unit, epoch in {**manifest.cuts, **alone}.items():
             self._own[unit] = max(epoch, self._own.get(unit, 0))
-            shards = [shard for shard, of in self._unit_of.items() if of == unit] if epoch else []
-            for shard in shards:
-                if self.oracle.state(shard, epoch) not in held.get(f"{shard.operator}-{shard.index}", ()):
-                    broken("restores", f"unit {unit} is saved at epoch {epoch} without a file of shard {shard}")
+            for operator in [o for o, of in self._unit_of.items() if of == unit] if epoch else []:
+                for number in self.oracle.state(operator, (0, SLOTS), epoch):
+                    if number not in held.get(operator, ()):
+                        broken(
+                            "restores", f"unit {unit} is saved at epoch {epoch} without a file of some of {operator}"
+                        )
 
     # -- trimming -------------------------------------------------------------------------------------------------
 
     def trimmed(self, epoch: Epoch, streams: Mapping[StreamName, Epoch]) -> None:
         """The ledger (and with it the sources) and durable streams are gone up to here; so are deleted checkpoints."""
         newest = sorted(self.root.manifests.values(), key=lambda m: -m.id)
-        if self._individual:  # one of every unit makes a checkpoint; older ones are there for their files only
-            newest = newest[: self._keep * len(self.topology.units)]
+        if self._individual:
+            newest = self._own_line(newest)
         whole = [m for m in newest if self.root.whole(m)][: self._keep]
         if epoch and not whole:
             broken("trimming", f"everything up to epoch {epoch} is gone, and no whole checkpoint is left")
@@ -193,6 +230,13 @@ class Witness:
                     broken(
                         "trimming", f"checkpoint {manifest.id} needs stream {stream.name}, which begins at {upto + 1}"
                     )
+
+    def _own_line(self, newest: list[Manifest]) -> list[Manifest]:
+        """Under M2: those that every unit needs to have enough to fall back to; older ones are there for their files only."""
+        for number in range(1, len(newest) + 1):
+            if all(len({m.cuts[unit] for m in newest[:number]}) >= self._keep for unit in self._sources):
+                return newest[:number]
+        return newest
 
     def released(
         self, name: StreamName, epoch: Epoch, finished: Mapping[UnitName, Epoch], newest: Manifest | None

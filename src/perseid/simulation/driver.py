@@ -24,7 +24,7 @@ from perseid.simulation.jobs import EpochJob, Job, JobFailed, ReplayJob, Stuck, 
 from perseid.simulation.keeper import Keeper
 from perseid.simulation.root import slices
 from perseid.simulation.streams import Streams
-from perseid.simulation.values import Rows
+from perseid.simulation.values import Rows, State
 from perseid.storage.records import Admitted
 from perseid.vocabulary import Attempt, Epoch, HostId, ShardId, StreamName, UnitName
 
@@ -51,9 +51,6 @@ class SimulatedDriver:
         }
         self._durable = {s.name for s in self.topology.streams if s.durable}
         self._sources = {u.name: u.sources for u in self.topology.units}
-        self.shards = {
-            o: tuple(ShardId(o, i) for i in range(n)) for u in self.topology.units for o, n in u.operators.items()
-        }
         self.jobs: dict[Attempt, Job] = {}
         self.finished: dict[UnitName, Epoch] = {u.name: Epoch(0) for u in self.topology.units}
         self.streams = Streams(
@@ -139,7 +136,18 @@ class SimulatedDriver:
             case do.Quieten():
                 for host in self.hosts.living:
                     self._send(host, self.errands.quieten)
-            case do.CheckpointBegan() | do.Noted():
+            case do.CatchUpShards(host):
+                self._send(host, self.errands.catch_up, command)
+            case do.DropShards(host):
+                self._send(host, self.errands.drop, command)
+            case do.ReleaseHost(host):
+                self.hosts.drop(self.hosts.all[host])
+            case do.WritePartition():
+                self.world.witness.divided(self, command)
+                self.keeper.submit(command)
+            case do.ScaleEnded(request, before):
+                self.world.scaled(len(request.slots), before)
+            case do.CheckpointBegan() | do.Noted() | do.AskToScale() | do.ScaleBegan() | do.ScaleGivenUp():
                 pass  # for the journal
             case do.ReleaseStream(stream, epoch):
                 self.keeper.release(stream, epoch)
@@ -188,7 +196,7 @@ class SimulatedDriver:
             if now < host.machine.asleep_ms:
                 raise Stuck
 
-    def ask(self, routing: RoutingTable, request: Request) -> int:
+    def ask(self, routing: RoutingTable, request: Request) -> State:
         """Ask a shard. Raises ``JobFailed`` or ``Stuck``."""
         id = routing.routes[request.shard].host
         assert id is not None
@@ -231,7 +239,7 @@ class SimulatedDriver:
         now = self.clock.now_ms
         if now >= self.world.slow_until_ms:
             return 1.0
-        ids = {routing.routes[shard].host for shard in unit.shards}
+        ids = {route.host for operator in unit.operators for route in routing.of(operator)}
         return max((self.hosts.all[id].machine.pace(now) for id in ids if id is not None), default=1.0)
 
     def unit_finished(self, unit: UnitName, epoch: Epoch) -> None:

@@ -1,7 +1,9 @@
-"""Errands: what hosts do when they are told to, in virtual time: restore shards, save them, say how large they are (``spark.host``)."""
+"""Errands: what hosts do when they are told to, in virtual time: restore shards, bring them further, save them, say how large they are
+(``spark.host``)."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,7 @@ from perseid.errors import CorruptData, StorageFailed
 from perseid.scaling.routing import Route
 from perseid.simulation.host import Host, Request
 from perseid.simulation.root import Snapshot
+from perseid.simulation.values import State, share
 from perseid.vocabulary import Epoch, ShardId, UnitName
 
 if TYPE_CHECKING:
@@ -39,12 +42,12 @@ class Errands:
 
     def _restored(self, host: Host, command: do.RestoreShards) -> None:
         try:
-            for route, saved, epoch in command.shards:
+            for route, parts, epoch in command.shards:
                 state = host.restore(
-                    self._root, self._clock.now_ms, command.version, route, saved, epoch, command.retain_from
+                    self._root, self._clock.now_ms, command.version, route, parts, epoch, command.retain_from
                 )
                 if not self._driver.fenced:
-                    self._world.witness.loaded(route.shard, epoch, state)
+                    self._world.witness.loaded(route, epoch, state)
         except (CorruptData, StorageFailed) as error:
             corrupt, storage = isinstance(error, CorruptData), isinstance(error, StorageFailed)
             self._hosts.word(host, on.RestoreFailed(host.id, command.version, str(error), corrupt, storage))
@@ -62,16 +65,41 @@ class Errands:
         def found(epoch: Epoch) -> Request | None:
             return kept.get(epoch) if self._world.random.random() < self._world.scenario.kept else None
 
-        upto = command.upto.get(self._driver.topology.shards[shard], Epoch(0))
+        upto = command.upto.get(self._driver.topology.unit_of(shard.operator), Epoch(0))
         return host.catch_up(shard, upto, found)
+
+    def catch_up(self, host: Host, command: do.CatchUpShards) -> None:
+        """By the input that the shards before them keep on the same machine, as far as it is there and whole."""
+        world = self._world
+
+        def found(route: Route, epoch: Epoch) -> Request | None:
+            mine = world.cells.within(route.shard.operator, route.slots)
+            sources = [r for r in command.before if r.slots[0] < route.slots[1] and route.slots[0] < r.slots[1]]
+            kept = []
+            for source in sources:
+                home = self._hosts.all[source.host] if source.host is not None else None
+                there = home is not None and home.machine is host.machine and source.shard in home.shards
+                request = home.shards[source.shard].kept.get(epoch) if home is not None and there else None
+                if request is None or world.random.random() >= world.scenario.kept:
+                    return None
+                kept.append(request)
+            rows, missing = kept[0].rows, sum(request.missing for request in kept)
+            came = share(rows, mine, world.cells.count(route.shard.operator)) - missing
+            return kept[0]._replace(shard=route.shard, cells=mine, came=came, missing=missing)
+
+        reached = {r.shard: host.catch_up(r.shard, command.upto, functools.partial(found, r)) for r in command.shards}
+        self._hosts.word(host, on.ShardsCaughtUp(host.id, command.version, reached))
+
+    def drop(self, host: Host, command: do.DropShards) -> None:
+        host.forget(command.shards)
 
     def covered(self, cuts: Mapping[UnitName, Epoch]) -> None:
         """A checkpoint is committed: hosts let go of the input it covers."""
-        units = self._driver.topology.shards
+        topology = self._driver.topology
         for host in self._hosts.living.values():
             for shard, held in host.shards.items():
                 if held.kept:
-                    upto = cuts[units[shard]]
+                    upto = cuts[topology.unit_of(shard.operator)]
                     held.kept = {epoch: request for epoch, request in held.kept.items() if epoch > upto}
 
     # -- sizes ----------------------------------------------------------------------------------------------------
@@ -115,7 +143,7 @@ class Errands:
         self._world.snapshots_taken(event)
         self._hosts.word(host, event)
 
-    def _write(self, host: Host, command: do.TakeSnapshots, states: list[tuple[Route, int]]) -> None:
+    def _write(self, host: Host, command: do.TakeSnapshots, states: list[tuple[Route, State]]) -> None:
         """A forked child goes on when its host is killed; it sleeps and falls with the machine."""
         now, machine = self._clock.now_ms, host.machine
         if now < machine.asleep_ms:
@@ -123,7 +151,7 @@ class Errands:
             return
         if now < machine.down_ms or (command.synchronous and not host.alive):
             return
-        results = [self._write_one(host, command, route.shard, state) for route, state in states]
+        results = [self._write_one(host, command, route, state) for route, state in states]
         if host.alive:
             if command.synchronous:
                 self._forked(host, command)
@@ -131,12 +159,13 @@ class Errands:
                 self._hosts.word(host, result)
 
     def _write_one(
-        self, host: Host, command: do.TakeSnapshots, shard: ShardId, state: int
+        self, host: Host, command: do.TakeSnapshots, route: Route, state: State
     ) -> on.SnapshotWritten | on.CheckpointFailed:
+        shard = route.shard
         path, size = f"{command.checkpoint}/{shard.operator}-{shard.index}", self._world.scenario.state_bytes
         try:
             self._root.write_snapshot(self._clock.now_ms, path, state, size)
         except StorageFailed as error:
             return on.CheckpointFailed(command.checkpoint, str(error), host.id)
-        saved = Snapshot(shard.operator, shard.index, command.epoch, path, state, size)
+        saved = Snapshot(shard.operator, shard.index, route.slots, command.epoch, path, state, size)
         return on.SnapshotWritten(command.checkpoint, shard, saved)

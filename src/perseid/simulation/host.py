@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from perseid.checkpoint.life import SavedShard
+from perseid.checkpoint.life import SnapshotPart
 from perseid.checkpoint.size_watch import SizeWatch
 from perseid.engine.shard import Refusal, ShardLog
 from perseid.scaling.routing import Route
 from perseid.simulation.root import Root, Snapshot
 from perseid.simulation.site import Machine
-from perseid.simulation.values import FRESH, Rows, applied
+from perseid.simulation.values import FRESH, Cells, Rows, State, applied
 from perseid.vocabulary import Epoch, Generation, HostId, OperatorName, ShardId, Version
 
 
@@ -27,24 +27,26 @@ class Request(NamedTuple):
     epoch: Epoch
     version: Version
     rows: Rows
+    cells: range  # of the shard
     came: int  # how many of the rows came; a task cut short brings fewer
     release: Epoch
     recall: bool = False  # give the answer that was kept, apply nothing
     wanted: bool = True  # does anybody look at the answer?
+    missing: int = 0  # rows that were cut off
 
 
 @dataclass(slots=True)
 class Held:
     """A shard in memory."""
 
-    log: ShardLog[int]
-    state: int
+    log: ShardLog[State]
+    state: State
     watch: SizeWatch
     kept: dict[Epoch, Request] = field(default_factory=dict)  # its input, on the machine's disk (``spark.input_log``)
 
-    def apply(self, request: Request) -> int:
+    def apply(self, request: Request) -> State:
         self.log.release(request.release)
-        self.state = applied(self.state, request.epoch, request.rows, request.shard.index, request.came)
+        self.state = applied(self.state, request.epoch, request.rows, request.cells, request.missing)
         self.log.applied_epoch(request.epoch, self.state, request.came)
         return self.state
 
@@ -56,7 +58,8 @@ class Host:
     id: HostId
     machine: Machine
     generation: Generation
-    shard_log: type[ShardLog[int]]
+    shard_log: type[ShardLog[State]]
+    cells: Cells
     retaining: frozenset[OperatorName]  # operators whose answers are kept until a checkpoint covers them
     shards: dict[ShardId, Held] = field(default_factory=dict)
     alive: bool = True
@@ -65,7 +68,7 @@ class Host:
     outbound_ms: int = 0
     deaf_ms: int = 0  # until then pickle holds the interpreter, and with it the heart
 
-    def ask(self, request: Request) -> int | Refusal:
+    def ask(self, request: Request) -> State | Refusal:
         """What ``spark.host`` answers a task."""
         held = self.shards.get(request.shard)
         if held is None:
@@ -76,7 +79,7 @@ class Host:
         if isinstance(decision, Refusal):
             return decision
         if decision == "answer":
-            return log.answers.get(request.epoch, 0)
+            return log.answers.get(request.epoch, ())
         if request.recall:
             return Refusal("gap", f"shard {request.shard} has not applied epoch {request.epoch}: nothing to recall")
         answer = held.apply(request)
@@ -89,25 +92,37 @@ class Host:
         now_ms: int,
         version: Version,
         route: Route,
-        saved: SavedShard | None,
+        parts: tuple[SnapshotPart, ...],
         epoch: Epoch,
         retain: Epoch,
-    ) -> int:
-        """Hold a shard as its snapshot has it; its state. Raises ``CorruptData`` or ``StorageFailed``."""
-        state = FRESH
-        if saved is not None:
+    ) -> State:
+        """Hold a shard as parts of snapshots have it; its state. Raises ``CorruptData`` or ``StorageFailed``."""
+        operator = route.shard.operator
+        state: State = () if parts else (FRESH,) * len(self.cells.within(operator, route.slots))
+        for part in parts:
+            saved = part.snapshot
             assert isinstance(saved, Snapshot) and saved.epoch == epoch
-            state = root.read_snapshot(now_ms, saved)
+            first, mine = self.cells.within(operator, saved.slots).start, self.cells.within(operator, part.slots)
+            state += root.read_snapshot(now_ms, saved)[mine.start - first : mine.stop - first]
         if route.shard.operator in self.retaining:
             retain = Epoch(epoch + 1)
         log = self.shard_log(route.shard, version, epoch, retain_from=retain)
         self.shards[route.shard] = Held(log, state, SizeWatch(route.shard))
         return state
 
+    def forget(self, shards: tuple[ShardId, ...]) -> None:
+        """Others have taken over from these, or never will these take over from others."""
+        for shard in shards:
+            self.shards.pop(shard, None)
+
     def catch_up(self, shard: ShardId, upto: Epoch, found: Callable[[Epoch], Request | None]) -> Epoch:
         """Apply input that was kept on this machine; where the shard stands then."""
         held = self.shards[shard]
-        while held.log.applied < upto and (request := found(Epoch(held.log.applied + 1))) is not None:
+        while (
+            not held.log.poisoned
+            and held.log.applied < upto
+            and (request := found(Epoch(held.log.applied + 1))) is not None
+        ):
             held.apply(request)
             held.kept[request.epoch] = request
         return held.log.applied

@@ -13,12 +13,12 @@ from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.shard import Refusal
 from perseid.errors import CorruptData, Fenced, StorageFailed
-from perseid.scaling.routing import RoutingTable
+from perseid.scaling.routing import Route, RoutingTable
 from perseid.simulation.checkers import broken
 from perseid.simulation.host import Request
 from perseid.simulation.oracle import in_order, outlets
 from perseid.simulation.streams import Block, StreamGone
-from perseid.simulation.values import NO_ROWS, Rows, answers, share, together
+from perseid.simulation.values import NO_ROWS, Rows, State, answers, share, together
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, UnitName
 
 if TYPE_CHECKING:
@@ -107,6 +107,13 @@ class Job:
     def released(self, operator: OperatorName, consumed: Epoch, covered: Epoch) -> Epoch:
         return min(consumed, covered) if operator in self.shape.retaining else consumed
 
+    def request(self, route: Route, epoch: Epoch, rows: Rows, release: Epoch) -> Request:
+        """What the task of a shard asks."""
+        operator, cells = route.shard.operator, self.world.cells
+        mine = cells.within(operator, route.slots)
+        came = share(rows, mine, cells.count(operator))
+        return Request(route.shard, epoch, self.routing.version, rows, mine, came, release)
+
     def input(self, epoch: Epoch) -> Rows:
         """The unit's rows of an epoch."""
         refreshed = self.routing if self.again else None
@@ -124,7 +131,7 @@ class EpochJob(Job):
         self.operators = in_order(self.shape)
         self.said: dict[OperatorName, Rows] = {}
         self.waiting: list[Request] = []
-        self.states: dict[ShardId, int] = {}
+        self.states: dict[ShardId, State] = {}
         self.whole: Rows | None = None
         self.step(self._next_operator, self.world.some("job"))
 
@@ -144,20 +151,15 @@ class EpochJob(Job):
         operator = self.operators[len(self.said)]
         feeders = self.shape.feeders.get(operator)
         rows = together([self.said[o] for o in sorted(feeders)]) if feeders else self.whole
-        count = self.shape.operators[operator]
         release = self.released(operator, self.command.release, self.command.release_covered)
-        version = self.routing.version
-        self.waiting = [
-            Request(shard, self.epoch, version, rows, share(rows, shard.index, count), release)
-            for shard in self.driver.shards[operator]
-        ]
+        self.waiting = [self.request(route, self.epoch, rows, release) for route in self.routing.of(operator)]
         self.states = {}
-        if count > 1:
+        if len(self.waiting) > 1:
             self.world.random.shuffle(self.waiting)
         self._ask(operator, rows)
 
     def _ask(self, operator: OperatorName, rows: Rows) -> None:
-        size = -(-self.shape.operators[operator] // self.world.scenario.chunks)
+        size = -(-len(self.routing.of(operator)) // self.world.scenario.chunks)
         for _ in range(min(size, len(self.waiting))):
             request = self.waiting[-1]
             answer = self.driver.ask(self.routing, request)
@@ -171,7 +173,7 @@ class EpochJob(Job):
         if self.waiting:
             self.step(self._ask, int(self.world.some("job") * pace), operator, rows)
             return
-        self.said[operator] = answers([self.states[shard] for shard in self.driver.shards[operator]], rows)
+        self.said[operator] = answers([self.states[route.shard] for route in self.routing.of(operator)], rows)
         self.step(self._next_operator, int(self.world.some("job") * pace))
 
     def _output(self) -> None:
@@ -191,7 +193,8 @@ class EpochJob(Job):
         held = world.root.sinks.get((self.unit, self.epoch))
         if held is None or held[0] != admitted.digest:
             world.root.write_sink(driver.generation, world.clock.now_ms, self.unit, admitted, rows)
-        world.witness.sink_written(self.unit, self.epoch, rows)
+        if not driver.fenced:  # such a driver wrote nothing: the epoch was there
+            world.witness.sink_written(self.unit, self.epoch, rows)
         self.end()
         driver.unit_finished(self.unit, self.epoch)
         driver.tell(on.UnitFinished(self.unit, self.epoch, self.attempt), 1)
@@ -200,8 +203,7 @@ class EpochJob(Job):
         for request in self.waiting:
             if self.world.mishap(6):
                 cut = self.world.random.randint(0, request.came) if self.world.mishap(6) else request.came
-                late = Request(request.shard, request.epoch, request.version, request.rows, cut, request.release)
-                self.driver.ask_late(self.routing, late)
+                self.driver.ask_late(self.routing, request._replace(came=cut, missing=request.came - cut))
 
 
 class ReplayJob(Job):
@@ -214,9 +216,7 @@ class ReplayJob(Job):
         self.operators = [
             o for o in in_order(self.shape) if any(s.operator == o for s in self.lost) or self._stood_on(o)
         ]
-        self.asked = [
-            shard for o in self.operators for shard in driver.shards[o] if shard in self.lost or self._stood_on(o)
-        ]
+        self.asked = [s for s in self.routing.shards_of(self.operators) if s in self.lost or self._stood_on(s.operator)]
         self.step(self._feed, self.world.some("replay"), command.first)
 
     @property
@@ -245,17 +245,14 @@ class ReplayJob(Job):
         for operator in self.operators:
             feeders = self.shape.feeders.get(operator)
             rows = together([said[o] for o in sorted(feeders)]) if feeders else whole
-            count = self.shape.operators[operator]
             release = self.released(operator, self.command.release, Epoch(0))
             wanted = self._stood_on(operator)
             states = []
-            for shard in self.driver.shards[operator]:
-                if shard not in self.lost and not wanted:
+            for route in self.routing.of(operator):
+                recall = route.shard not in self.lost
+                if recall and not wanted:
                     continue
-                recall = shard not in self.lost
-                request = Request(
-                    shard, epoch, self.routing.version, rows, share(rows, shard.index, count), release, recall, wanted
-                )
+                request = self.request(route, epoch, rows, release)._replace(recall=recall, wanted=wanted)
                 states.append(self.driver.ask(self.routing, request))
             if wanted:
                 said[operator] = answers(states, rows)
@@ -271,8 +268,8 @@ def rebuilt(driver: SimulatedDriver, unit: UnitName, epoch: Epoch, routing: Rout
     said = []
     for operator in last:
         states = [
-            driver.ask(routing, Request(shard, epoch, routing.version, NO_ROWS, 0, Epoch(0), True))
-            for shard in driver.shards[operator]
+            driver.ask(routing, Request(r.shard, epoch, routing.version, NO_ROWS, range(0), 0, Epoch(0), True))
+            for r in routing.of(operator)
         ]
         said.append(answers(states, NO_ROWS))
     return together(said)

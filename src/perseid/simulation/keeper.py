@@ -12,6 +12,7 @@ from perseid.errors import CorruptData, Fenced, StorageFailed
 from perseid.simulation.jobs import JobFailed, Stuck
 from perseid.simulation.root import Manifest, Snapshot
 from perseid.simulation.streams import StreamGone
+from perseid.storage.records import Partitioned
 from perseid.vocabulary import CheckpointId, Epoch, StreamName, UnitName
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class Keeper:
             match command:
                 case do.SaveInflight(checkpoint) | do.CommitCheckpoint(PendingCheckpoint(id=checkpoint)):
                     driver.tell(on.CheckpointFailed(checkpoint, str(error)), 0)
+                case do.WritePartition(operator, _, _, version):
+                    driver.tell(on.PartitionWritten(operator, version, str(error)), 0)
                 case _:
                     pass  # the root has more than it needs
 
@@ -84,6 +87,9 @@ class Keeper:
             case do.CommitCheckpoint(pending, _, covered):
                 self._commit(pending, covered)
                 driver.errands.covered({**pending.cuts, **covered})
+            case do.WritePartition(operator, declared, shards, version):
+                root.append(driver.generation, now, [Partitioned(operator, declared, shards)])
+                driver.tell(on.PartitionWritten(operator, version), 0)
             case do.AbortCheckpoint(checkpoint):
                 root.reach(now)
                 root.delete(driver.generation, checkpoint)

@@ -1,4 +1,4 @@
-"""The oracle: what every shard and sink must hold, from the admitted slices alone. It knows nothing of hosts, jobs or faults.
+"""The oracle: what every slot and sink must hold, from the admitted slices alone. It knows nothing of hosts, jobs or faults.
 
 It folds epochs in order, unit after unit, as the papers' models do on paper. It shares no code with the engine: only the graph's shape and
 the arithmetic of values.
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from perseid.graph.topology import Topology, UnitShape
-from perseid.simulation.values import FRESH, Rows, answers, applied, share, together
-from perseid.vocabulary import Epoch, OperatorName, ShardId, UnitName
+from perseid.simulation.values import FRESH, Cells, Rows, State, answers, applied, together
+from perseid.vocabulary import Epoch, OperatorName, SlotRange, UnitName
 
 
 def in_order(unit: UnitShape) -> list[OperatorName]:
@@ -27,15 +27,14 @@ def outlets(unit: UnitShape) -> list[OperatorName]:
 
 
 class Oracle:
-    """Answers: what does a unit give for an epoch, what is a shard's state after it?"""
+    """Answers: what does a unit give for an epoch, what is the state of some slots after it? It knows of no shards."""
 
-    def __init__(self, topology: Topology, sources: Callable[[UnitName, Epoch], list[Rows]]) -> None:
-        self._topology, self._sources = topology, sources
+    def __init__(self, topology: Topology, cells: Cells, sources: Callable[[UnitName, Epoch], list[Rows]]) -> None:
+        self._cells, self._sources = cells, sources
         self._outputs: dict[tuple[UnitName, int], Rows] = {}
-        self._after: dict[int, dict[ShardId, int]] = {}  # every shard's state, by epoch
+        self._after: dict[int, dict[OperatorName, State]] = {}  # every cell's state, by epoch
         self._order = [(u, in_order(u), outlets(u)) for u in topology.units]
-        self._shards = {o: [ShardId(o, i) for i in range(n)] for u in topology.units for o, n in u.operators.items()}
-        self._after[0] = {shard: FRESH for shards in self._shards.values() for shard in shards}
+        self._after[0] = {o: (FRESH,) * cells.count(o) for o in topology.operators}
         self._inputs = {u.name: [s.producer for s in topology.streams if s.consumer == u.name] for u in topology.units}
         self.epochs = 0
 
@@ -44,10 +43,11 @@ class Oracle:
         self._fold(epoch)
         return self._outputs[(unit, epoch)]
 
-    def state(self, shard: ShardId, epoch: Epoch) -> int:
-        """A shard's state after an epoch (0: at the beginning)."""
+    def state(self, operator: OperatorName, slots: SlotRange, epoch: Epoch) -> State:
+        """The state of these slots after an epoch (0: at the beginning)."""
         self._fold(epoch)
-        return self._after[epoch][shard]
+        mine = self._cells.within(operator, slots)
+        return self._after[epoch][operator][mine.start : mine.stop]
 
     def forget(self, epoch: Epoch) -> None:
         """Nobody asks for epochs before this one again."""
@@ -72,8 +72,6 @@ class Oracle:
         for operator in order:
             above = unit.feeders.get(operator)
             mine = together([said[o] for o in sorted(above)]) if above else whole
-            shards = self._shards[operator]
-            states = [applied(before[s], epoch, mine, s.index, share(mine, s.index, len(shards))) for s in shards]
-            after.update(zip(shards, states, strict=True))
-            said[operator] = answers(states, mine)
+            state = after[operator] = applied(before[operator], epoch, mine, range(self._cells.count(operator)), 0)
+            said[operator] = answers([state], mine)
         self._outputs[(unit.name, epoch)] = together([said[o] for o in last]) if last else whole

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from perseid.checkpoint.life import CompletedCheckpoint
 from perseid.engine.controller import Past
 from perseid.errors import CorruptData, Fenced, StorageFailed
-from perseid.simulation.values import Rows
+from perseid.simulation.values import Rows, State
 from perseid.storage import layout
 from perseid.storage.records import Admitted, Index, Record, Trimmed
 from perseid.vocabulary import (
@@ -24,6 +24,7 @@ from perseid.vocabulary import (
     Generation,
     OperatorName,
     ShardId,
+    SlotRange,
     SourceName,
     StreamName,
     UnitName,
@@ -36,9 +37,10 @@ class Snapshot:
 
     operator: OperatorName
     index: int
+    slots: SlotRange
     epoch: Epoch
     path: str
-    digest: int
+    digest: State
     state_bytes: int
 
 
@@ -46,7 +48,7 @@ class Snapshot:
 class File:
     """A snapshot file: the state it holds, and whether its bytes are still what they were."""
 
-    state: int
+    state: State
     good: bool = True
 
 
@@ -125,6 +127,7 @@ class Root:
             admitted=self.ledger.last_admitted,
             oldest_epoch=Epoch(self.ledger.base.epoch + 1),
             next_checkpoint=layout.first_checkpoint(self._newest_folder(), self.generation),
+            shards={operator: record.shards for operator, record in self.ledger.partitioned.items()},
         )
 
     def _newest_folder(self) -> CheckpointId:
@@ -169,7 +172,7 @@ class Root:
 
     # -- what hosts do: they know no generation, and must do no harm ----------------------------------------------
 
-    def write_snapshot(self, now_ms: int, path: str, state: int, size: int) -> None:
+    def write_snapshot(self, now_ms: int, path: str, state: State, size: int) -> None:
         """All of a file, under its last name; or nothing; or, where writes tear, half of it."""
         if now_ms < self.failing_ms:
             if self.torn:
@@ -178,7 +181,7 @@ class Root:
         self.files[path] = File(state)
         self.bytes_written += size
 
-    def read_snapshot(self, now_ms: int, snapshot: Snapshot) -> int:
+    def read_snapshot(self, now_ms: int, snapshot: Snapshot) -> State:
         """The state it holds. Raises ``CorruptData`` if it is not what the manifest names."""
         if now_ms < self.failing_ms:
             raise StorageFailed("the root is out of reach")

@@ -19,7 +19,7 @@ from perseid.simulation import story
 from perseid.simulation.scenario import Options, Scenario, drawn
 from perseid.simulation.world import Engine, Tally, World
 
-VERSION = 2
+VERSION = 3
 """Of what seeds mean: raised whenever the same seed draws another run."""
 
 
@@ -36,6 +36,7 @@ class Outcome:
     recoveries_ms: tuple[int, ...]
     replayed_rows: int
     checkpoints: int
+    scaled: int
     bytes: int
     seconds: float
     story: tuple[dict[str, Any], ...] = field(default=(), repr=False)  # only of a run that broke something
@@ -68,6 +69,7 @@ def _outcome(world: World, tally: Tally, broken: str | None, seconds: float) -> 
         recoveries_ms=tuple(tally.recoveries_ms),
         replayed_rows=tally.replayed_rows,
         checkpoints=tally.checkpoints,
+        scaled=tally.scaled,
         bytes=world.root.bytes_written,
         seconds=seconds,
         story=tuple(story.records(world.log)) if broken else (),
@@ -96,6 +98,7 @@ class Summary:
     recoveries_ms: list[int] = field(default_factory=list)
     replayed_rows: int = 0
     checkpoints: int = 0
+    scaled: int = 0
     bytes: int = 0
     virtual_ms: int = 0
     seconds: float = 0.0
@@ -110,6 +113,7 @@ class Summary:
         self.recoveries_ms += outcome.recoveries_ms
         self.replayed_rows += outcome.replayed_rows
         self.checkpoints += outcome.checkpoints
+        self.scaled += outcome.scaled
         self.bytes += outcome.bytes
         self.virtual_ms += outcome.at_ms
         self.seconds += outcome.seconds
@@ -137,6 +141,7 @@ def write_seed_file(path: Path, summary: Summary, options: Options) -> None:
         "recovery_ms": {str(q): summary.recovery_ms(q) for q in (0.5, 0.95, 0.99, 1.0)},
         "replayed_rows": summary.replayed_rows,
         "checkpoints": summary.checkpoints,
+        "scaled": summary.scaled,
         "bytes": summary.bytes,
         "virtual_ms": summary.virtual_ms,
         "seconds": round(summary.seconds, 3),

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from perseid.checkpoint.schemes import Scheme, adaptive, baseline, oracle, parallel, source
 from perseid.engine.controller import EngineSettings
 from perseid.errors import SettingsError
 from perseid.graph.topology import Topology
+from perseid.scaling.routing import even_slots
 from perseid.simulation import graphs
 from perseid.simulation.faults import CutOff, Driver, Fault, FaultPlan, Kill, Pause, Planned, Slow, Storage, Trouble
 from perseid.simulation.site import Site, Target
+from perseid.simulation.values import Cells
+from perseid.vocabulary import SLOTS, OperatorName
 
 _RECORDED = [(n / 10, (n * 137) % 11) for n in range(100)]
 SCHEMES: dict[str, Callable[[float], Scheme]] = {
@@ -45,6 +48,15 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
+class Scale:
+    """At this moment somebody wants this operator to have so many shards."""
+
+    at_ms: int
+    operator: OperatorName
+    shards: int
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """One run, completely described."""
 
@@ -63,6 +75,17 @@ class Scenario:
     patience_ms: int = 240_000  # after the last fault everything must be done within this
     limit_ms: int = 3_600_000
     times: Times = Times()
+    scales: tuple[Scale, ...] = ()
+
+    @property
+    def cells(self) -> Cells:
+        """Fine enough for every division into shards in this run."""
+        if self.settings.parallel_recovery > 1:  # then any slot may be a bound
+            return Cells(dict.fromkeys(self.topology.operators, tuple(range(SLOTS + 1))))
+        divisions = {o: [even_slots(count)] for o, count in self.topology.operators.items()}
+        for scale in self.scales:
+            divisions[scale.operator].append(even_slots(scale.shards))
+        return Cells.between(divisions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +132,26 @@ def drawn(seed: int, options: Options | None = None) -> Scenario:
         queue=given.get("queue", draw.choice([1, 2, 3, 8])),
         keep=given.get("keep", draw.choice([1, 2, 2, 3, 4])),
         heartbeat_ms=given.get("heartbeat_ms", draw.choice([50, 100, 200])),
+        most_hosts=hosts + spares + draw.choice([0, 1, 2, 4]),
+        parallel_recovery=draw.choice([1, 1, 1, 2, 3]),
     )
     machines = (hosts + spares + 1) // 2 + draw.randint(1, 3)
     site = Site(machines, rack_machines=draw.choice([2, 4]), power_racks=2)
     topology = scheme.preserved(graphs.drawn(draw, shards))
+    settings = replace(settings, scalable=frozenset(topology.operators))
     plan = options.faults or drawn_faults(draw, site, options.epochs * 60, keep=settings.keep)
     kept = draw.choice([0.0, 0.5, 0.95, 1.0])
-    scenario = Scenario(seed, topology, settings, site, options.epochs, plan, kept=kept)
+    scales = drawn_scales(draw, topology, options.epochs * 60)
+    scenario = Scenario(seed, topology, settings, site, options.epochs, plan, kept=kept, scales=scales)
     plan.check(site, epochs=options.epochs, limit_ms=scenario.limit_ms)
     return scenario
+
+
+def drawn_scales(draw: random.Random, topology: Topology, span_ms: int) -> tuple[Scale, ...]:
+    """Operators are scaled out and in; now and then two at once, of which one is refused."""
+    moments = sorted(draw.randint(100, max(101, span_ms)) for _ in range(draw.choice([0, 0, 1, 2, 4])))
+    operators = sorted(topology.operators)
+    return tuple(Scale(at_ms, draw.choice(operators), draw.choice([1, 2, 3, 4, 8])) for at_ms in moments)
 
 
 def drawn_faults(draw: random.Random, site: Site, span_ms: int, *, keep: int) -> FaultPlan:

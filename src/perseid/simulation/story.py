@@ -41,6 +41,14 @@ def _record(what: object) -> tuple[str, dict[str, Any]] | None:
             return "host_lost", {"host": host, "reason": reason}
         case do.RestoreShards(host, _, shards):
             return "shards_assigned", {"host": host, "shards": [str(route.shard) for route, _, _ in shards]}
+        case do.ScaleBegan(request):
+            shape = {"operator": request.operator, "shards": len(request.slots)}
+            return "scale_started", {**shape, "reason": request.reason}
+        case do.ScaleEnded(request, before, pause_ms, ms):
+            told = {"operator": request.operator, "before": before, "shards": len(request.slots)}
+            return "scaled", {**told, "pause_ms": pause_ms, "ms": ms}
+        case do.ScaleGivenUp(request, reason, again):
+            return "scale_given_up", {"operator": request.operator, "reason": reason, "again": again}
         case do.RecoveryBegan(reason, plan):
             names = [str(s) for s in plan.shards]
             return "recovery_started", {

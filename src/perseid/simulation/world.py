@@ -15,6 +15,8 @@ from perseid.engine.controller import Controller
 from perseid.engine.shard import ShardLog
 from perseid.errors import StorageFailed
 from perseid.recovery.plan import RecoveryPlan
+from perseid.scaling.machine import ScaleRequest
+from perseid.scaling.routing import even_slots
 from perseid.simulation.checkers import Witness, broken
 from perseid.simulation.clock import Clock
 from perseid.simulation.driver import SimulatedDriver
@@ -23,8 +25,9 @@ from perseid.simulation.havoc import wreak
 from perseid.simulation.host import Host
 from perseid.simulation.jobs import JobFailed
 from perseid.simulation.root import Manifest, Root
-from perseid.simulation.scenario import Scenario, Times
+from perseid.simulation.scenario import Scale, Scenario, Times
 from perseid.simulation.site import Machine
+from perseid.simulation.values import State
 from perseid.vocabulary import Epoch, ShardId, SourceName, UnitName
 
 STORY_ENTRIES = 20_000
@@ -35,7 +38,7 @@ class Engine:
     """The machines under test. Tests put broken ones here, to see that the checkers find them."""
 
     controller: type[Controller] = Controller
-    shard_log: type[ShardLog[int]] = ShardLog
+    shard_log: type[ShardLog[State]] = ShardLog
 
 
 @dataclass(slots=True)
@@ -49,6 +52,7 @@ class Tally:
     checkpoints: int = 0
     checkpoint_ms: int = 0
     drivers: int = 0
+    scaled: int = 0  # operators, out or in
     epochs: int = 0  # finished by a unit, again or not
 
 
@@ -65,7 +69,8 @@ class World:
         self.processes: list[list[Host]] = [[] for _ in self.machines]
         self.waiting: list[SimulatedDriver] = []  # for a machine to start a host on
         individual = scenario.settings.scheme.individual
-        self.witness = Witness(self.topology, self.root, scenario.settings.keep, individual=individual)
+        self.cells = scenario.cells
+        self.witness = Witness(self.topology, self.cells, self.root, scenario.settings.keep, individual=individual)
         self.log: deque[tuple[int, int, object]] = deque(maxlen=STORY_ENTRIES)
         self.tally = Tally()
         self._times: dict[str, tuple[int, int]] = {f.name: getattr(scenario.times, f.name) for f in fields(Times)}
@@ -84,6 +89,9 @@ class World:
                 assert planned.at_ms is not None
                 self.clock.at(planned.at_ms, self.strike, planned)
                 self.calm_ms = max(self.calm_ms, planned.at_ms + lasts_ms(planned.fault))
+        for number, scale in enumerate(scenario.scales):
+            self.clock.at(scale.at_ms, self.ask_to_scale, number, scale)
+            self.calm_ms = max(self.calm_ms, scale.at_ms)
         self.driver: SimulatedDriver | None = None
         self.done = False  # the driver has stopped
         self.drivers: list[SimulatedDriver] = []
@@ -164,6 +172,11 @@ class World:
             self.calm_ms = max(self.calm_ms, self.clock.now_ms + lasts_ms(planned.fault))
             wreak(self, planned.fault)
 
+    def ask_to_scale(self, number: int, scale: Scale) -> None:
+        """Somebody wants an operator scaled; nobody hears it while no driver is there."""
+        if self.driver is not None and not self.done:
+            self.driver.handle(on.ScaleRequested(ScaleRequest(number, scale.operator, even_slots(scale.shards))))
+
     # -- machines -------------------------------------------------------------------------------------------------
 
     def free_machine(self) -> Machine | None:
@@ -201,6 +214,9 @@ class World:
         self.tally.modes[plan.mode] += 1
         self.tally.recoveries_ms.append(duration_ms)
 
+    def scaled(self, shards: int, before: int) -> None:
+        self.tally.scaled += 1
+
     def epoch_finished(self, unit: UnitName, epoch: Epoch) -> None:
         self.tally.epochs += 1
         if epoch <= self._furthest.get(unit, 0):  # the application went back
@@ -216,7 +232,7 @@ class World:
     def replayed(
         self, driver: SimulatedDriver, unit: UnitName, shards: frozenset[ShardId], first: Epoch, last: Epoch
     ) -> None:
-        total = len(self.topology.unit(unit).shards)
+        total = len(driver.controller.routing.shards_of(self.topology.unit(unit).operators))
         for number in range(first, last + 1):
             self.tally.replayed_rows += self.rows_of(unit, Epoch(number)) * len(shards) // max(total, 1)
 

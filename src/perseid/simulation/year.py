@@ -177,7 +177,7 @@ def simulate_year(
         if collecting:
             gc.enable()
     times = sorted(tally.recoveries_ms[1:]) or [0]
-    shards = len(topology.shards)
+    shards = sum(topology.operators.values())
     periods = span_ms // PERIOD_MS
     stored = periods * shards * STATE_BYTES
     hours = span_ms / datacenter.HOUR_MS

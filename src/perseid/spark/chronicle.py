@@ -10,9 +10,10 @@ from typing import Any
 
 from perseid.engine import commands as do
 from perseid.engine import events as on
-from perseid.engine.controller import Controller
+from perseid.engine.controller import Controller, Past
 from perseid.engine.progress import CheckpointStatus, HostStatus, Progress
 from perseid.spark.hosts import HostLink
+from perseid.spark.loads import HotKey
 from perseid.spark.reports import Report, Reports
 from perseid.storage.journal import Journal
 from perseid.storage.records import Admitted
@@ -49,6 +50,19 @@ class Chronicle:
 
     def close(self) -> None:
         self._journal.close()
+
+    def app_started(self, generation: int, controller: Controller, past: Past, hosts: int) -> None:
+        best = past.checkpoints[0] if past.checkpoints else None
+        self.record(
+            "app_started",
+            app=self._app,
+            generation=generation,
+            units=[u.name for u in controller.topology.units],
+            operators={str(o): len(controller.routing.of(o)) for o in controller.topology.operators},
+            hosts=hosts,
+            restored=best.id if best else None,
+            epoch=past.admitted,
+        )
 
     # -- epochs ---------------------------------------------------------------------------------------------------
 
@@ -105,6 +119,22 @@ class Chronicle:
                 )  # fmt: skip
                 self._units_done.clear()
                 self._epoch_rows.clear()
+            case do.ScaleBegan(request):
+                self.record(
+                    "scale_started", operator=request.operator, shards=len(request.slots), reason=request.reason
+                )
+            case do.ScaleEnded(request, before, pause_ms, ms):
+                now = len(request.slots)
+                self.record(
+                    "scaled", operator=request.operator, before=before, shards=now, pause_ms=pause_ms, ms=ms,
+                    slots=[list(slots) for slots in request.slots],
+                )  # fmt: skip
+                self.say(f"{request.operator} scaled from {before} to {now} shards, its input paused for {pause_ms} ms")
+            case do.ScaleGivenUp(request, reason, again):
+                self.record("scale_given_up", operator=request.operator, reason=reason, again=again)
+                self.say(f"{request.operator} was not scaled: {reason}")
+            case do.ReleaseHost(host):
+                self.record("host_released", host=host)
             case do.RecoveryEnded(plan, ms, phases):
                 replayed = sum(last - first + 1 for first, last in plan.replay.values())
                 self.record("recovery_finished", mode=plan.mode, ms=ms, phases=dict(phases), replayed_epochs=replayed)
@@ -154,6 +184,13 @@ class Chronicle:
     def warning(self, message: str) -> None:
         self.record("warning", message=message)
         self.say(message)
+
+    def hot_key(self, hot: HotKey) -> None:
+        self.record("hot_key", operator=hot.operator, key=hot.key, share=hot.share)
+        self.say(
+            f"{hot.operator}: key {hot.key} has {hot.share:.0%} of the rows, and one key is never divided: let Spark add its rows"
+            " up first (combine=), or make it several keys"
+        )
 
     def host_ready(self, link: HostLink) -> None:
         self.record("host_ready", host=link.id, pid=link.process.pid, address=str(link.address))

@@ -45,6 +45,7 @@ class CompiledOperator:
     output_arrow: bytes
     rows_arrow: bytes
     ordered: bool
+    key_types: tuple[str, ...]  # Arrow's names, on which slots depend
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +137,17 @@ def _hashed_as(kind: DataType) -> str:
 def _compile_operator(spark: SparkSession, node: StatefulNode, inputs: list[DataFrame]) -> CompiledOperator:
     output = spark.createDataFrame([], node.output).schema
     ordered = node.operator.ordered and node.combine is None
-    rows = to_rows(node, inputs, ordered=ordered)
+    rows = _schema(arrow_schema(spark, to_rows(node, inputs, ordered=ordered).schema))
+    name = node.input_names[0]
+    columns = list(rows) if len(inputs) == 1 else list(rows.field(input_column(0)).type)
+    types = {column.name: str(column.type) for column in columns}
     return CompiledOperator(
         node,
         output,
         pa.schema([f.with_nullable(True) for f in _schema(arrow_schema(spark, output))]).serialize().to_pybytes(),
-        pa.schema([f.with_nullable(True) for f in _schema(arrow_schema(spark, rows.schema))]).serialize().to_pybytes(),
+        pa.schema([f.with_nullable(True) for f in rows]).serialize().to_pybytes(),
         ordered,
+        tuple(types[column] for column in node.key[name]),
     )
 
 

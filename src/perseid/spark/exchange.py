@@ -1,7 +1,7 @@
 """The exchange: the Spark task of one shard sends its rows to the shard's host and hands on what comes back.
 
-It runs inside ``mapInArrow`` after the shuffle that brought every row of the shard together: partition i is shard i. Rows stream to the
-host as Spark produces them; the connection is kept for the next epoch of this Python worker. A failure is raised as one
+It runs inside ``mapInArrow`` after the shuffle that brought every row of the shard together: partition i is the i-th shard. Rows stream to
+the host as Spark produces them; the connection is kept for the next epoch of this Python worker. A failure is raised as one
 line that the driver can read (``FAILURE``): which kind, which host, which shard.
 """
 
@@ -53,11 +53,11 @@ class Exchange:
     version: int
     epochs: tuple[EpochHeader, ...]  # one; several in a replay, then rows carry their epoch
     release: int
-    hosts: tuple[tuple[HostId, Address], ...]  # by shard index
+    shards: tuple[tuple[int, HostId, Address], ...]  # number and home of the shard of each partition
     secret: bytes = field(repr=False)
     schema: bytes = field(repr=False)  # Arrow schema of the rows without the epoch
     output: bytes = field(repr=False)
-    shards: frozenset[int] | None = None  # only these take part (None: all)
+    only: frozenset[int] | None = None  # only these shards take part (None: all)
     recalled: frozenset[int] = frozenset()  # these give the answers they kept and apply nothing
     aside: frozenset[tuple[int, int]] = frozenset()  # epochs and shards whose rows go to the dead letters
     wanted: bool = True  # does anybody look at the answer?
@@ -71,20 +71,20 @@ class Exchange:
             _frozen = True
         context = TaskContext.get()
         assert context is not None
-        shard = context.partitionId()
+        shard, host, address = self.shards[context.partitionId()]
         output = pa.ipc.read_schema(pa.py_buffer(self.output))
         batches = _whole(batches)
-        takes_part = self.shards is None or shard in self.shards or shard in self.recalled
+        takes_part = self.only is None or shard in self.only or shard in self.recalled
         if not takes_part:
             for _ in batches:
                 pass
             yield pa.RecordBatch.from_pylist([], schema=output)
             return
         if len(self.epochs) == 1:
-            yield from self._ask(shard, self.epochs[0], batches)
+            yield from self._ask(shard, host, address, self.epochs[0], batches)
             return
         for header, rows in self._by_epoch(batches):
-            yield from self._ask(shard, header, iter(rows))
+            yield from self._ask(shard, host, address, header, iter(rows))
 
     def _by_epoch(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[EpochHeader, list[pa.RecordBatch]]]:
         kept = [batch for batch in batches if batch.num_rows]
@@ -96,8 +96,9 @@ class Exchange:
                 mine = table.filter(pc.equal(table.column(EPOCH), header.epoch)).drop_columns([EPOCH])
                 yield header, mine.to_batches()
 
-    def _ask(self, shard: int, header: EpochHeader, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        host, address = self.hosts[shard]
+    def _ask(
+        self, shard: int, host: HostId, address: Address, header: EpochHeader, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
         recall = shard in self.recalled
         if recall:
             for _ in batches:

@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from perseid.errors import ChannelError, CorruptData, StorageFailed
-from perseid.spark.held import HeldShard, since
+from perseid.spark.held import HeldShard
+from perseid.spark.phases import since
 from perseid.state.codec import encode
 from perseid.state.operator_state import capture
 from perseid.storage.snapshots import SnapshotFile, publish_snapshot, stage_snapshot, write_snapshot

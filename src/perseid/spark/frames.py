@@ -136,20 +136,20 @@ class Frames:
             rows = self.spark.range(0, len(routes), 1, len(routes))
         else:
             rows = to_rows(node, inputs, ordered=compiled.ordered, bounds=[r.slots[1] for r in routes], extra=extra)
-        hosts = []
+        shards = []
         for route in routes:
             assert route.host is not None
-            hosts.append((route.host, addresses[route.host]))
+            shards.append((route.shard.index, route.host, addresses[route.host]))
         exchange = Exchange(
             operator=name,
             version=routing.version,
             epochs=tuple(EpochHeader(a.epoch, a.time_ms, self.watermark_ms(name, a.epoch)) for a in epochs),
             release=release.get(name, Epoch(0)),
-            hosts=tuple(hosts),
+            shards=tuple(shards),
             secret=self.secret,
             schema=compiled.rows_arrow,
             output=compiled.output_arrow,
-            shards=only,
+            only=only,
             recalled=recalled,
             aside=aside,
             wanted=wanted,
@@ -248,7 +248,7 @@ class EpochFrames:
             if wanted:  # a lost operator stands on this one: its other shards say again what they said
                 recalled = frozenset(r.shard.index for r in routes) - only
         if self._recall:
-            recalled = frozenset(range(len(routes)))
+            recalled = frozenset(r.shard.index for r in routes)
         return self._frames._exchange(
             node,
             None if self._recall else [self.node(i) for i in node.inputs],

@@ -1,6 +1,7 @@
 """The shards a host holds: restored from snapshots, fed epoch by epoch, each with the answers and the input it keeps (design §3).
 
-All of this runs under the host's lock: one epoch, restore or fork at a time.
+Epochs, forks and the coming and going of shards run under the host's lock, one at a time; shards that nobody knows yet are made
+without it.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ import pyarrow as pa
 
 from perseid.checkpoint.size_watch import SizeWatch
 from perseid.engine.shard import Refusal, ShardLog
-from perseid.errors import CorruptData
 from perseid.operators.context import Context
 from perseid.operators.event_time import EventTime
 from perseid.operators.operator import Operator
 from perseid.operators.output import fit
 from perseid.spark.answers import Answer, Spill
-from perseid.spark.input_log import InputLog
-from perseid.spark.rows import split_inputs
+from perseid.spark.assembled import assembled
+from perseid.spark.input_log import InputLog, read_entry
+from perseid.spark.key_load import KeyLoad
+from perseid.spark.phases import Phases, since
+from perseid.spark.rows import split_inputs, within
 from perseid.spark.size_messages import answer_message, notice_message, read_ask
-from perseid.state.codec import decode
 from perseid.state.operator_state import fresh, restore, run_epoch
 from perseid.state.size_estimate import SizeEstimate
 from perseid.storage import layout
-from perseid.storage.snapshots import SnapshotFile, read_snapshot
 from perseid.storage.store import Store
-from perseid.vocabulary import Epoch, OperatorName, ShardId, Version
+from perseid.vocabulary import Epoch, OperatorName, ShardId, SlotRange, Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,8 @@ class OperatorSpec:
 
     name: OperatorName
     prototype: Operator
-    key: tuple[str, ...] | dict[str, tuple[str, ...]]
+    key: dict[str, tuple[str, ...]]  # columns by input
+    key_types: tuple[str, ...]  # Arrow's names
     inputs: tuple[str, ...]
     event_time: EventTime | None
     output: bytes  # Arrow schema
@@ -59,19 +61,12 @@ class HeldShard:
     input: InputLog
     size: SizeEstimate
     watch: SizeWatch
+    load: KeyLoad
+    busy_s: float = 0.0  # at its epochs, since the last report of its load
     dead_letters: int = 0
     worked_s: float = 0.0  # on epochs since it was restored
     last: dict[str, Any] = field(default_factory=dict)
     notices: list[dict[str, Any]] = field(default_factory=list)  # of its size, to be told to the controller
-
-
-@dataclass(slots=True)
-class Restored:
-    """How a restore went: how long its parts took, which copies were read, how far each shard came by its kept input."""
-
-    phases_ms: dict[str, int] = field(default_factory=lambda: {"read": 0, "deserialise": 0, "catch_up": 0})
-    copies: dict[str, int] = field(default_factory=dict)
-    shards: list[HeldShard] = field(default_factory=list)
 
 
 class HeldShards:
@@ -82,6 +77,7 @@ class HeldShards:
         self._specs = {spec.name: spec for spec in specs}
         self._shards: dict[ShardId, HeldShard] = {}
         self._spill = Spill(folder / "spill")
+        self._gone = False  # has state been let go since garbage was last collected?
         self._said: dict[OperatorName, set[str]] = {}  # fields whose size is not known, by operator
 
     def __getitem__(self, shard: ShardId) -> HeldShard:
@@ -92,50 +88,91 @@ class HeldShards:
 
     # -- restore --------------------------------------------------------------------------------------------------
 
-    def restore(self, command: dict[str, Any]) -> Restored:
-        """Take shards over as a command says: state from a snapshot, then the input that was kept on this machine."""
-        done = Restored()
+    def vacate(self, shards: Iterable[ShardId]) -> None:
+        """From now on requests to these are refused."""
+        for shard in shards:
+            self._gone |= self._shards.pop(shard, None) is not None
+
+    def adopt(self, helds: Iterable[HeldShard]) -> None:
+        self._shards |= {held.log.shard: held for held in helds}
+
+    def drop(self, shards: Iterable[ShardId]) -> None:
+        """Others have taken over: forget these, and the input and answers they kept."""
+        for shard in shards:
+            held = self._shards.pop(shard, None)
+            if held is not None:
+                self._gone = True
+                held.input.forget()
+                for answer in held.log.answers.values():
+                    self._spill.forget(answer)
+
+    def restored(self, command: dict[str, Any]) -> tuple[list[HeldShard], Phases]:
+        """Shards as a command says: state from snapshots, then the input that was kept on this machine. Needs no lock: nobody else
+        knows them yet."""
+        phases = Phases()
+        states = assembled(self._store, self._copies, command["shards"], self._specs, phases)
+        helds = []
         for entry in command["shards"]:
-            held = self._load(entry, Version(command["version"]), Epoch(command["retain_from"]), done)
-            self._shards[held.log.shard] = held
-            done.shards.append(held)
-        gc.unfreeze()
+            held = self._held(entry, states, Version(command["version"]), Epoch(command["retain_from"]))
+            begun = time.monotonic()
+            self._catch_up(held, [Path(home) / "input" for home in entry["homes"]], Epoch(entry["upto"]))
+            phases.add("catch_up", begun)
+            helds.append(held)
+        if self._gone:  # what is frozen is never collected; but to look through it holds up shards that are at work
+            gc.unfreeze()
+            self._gone = False
         gc.collect()
         gc.freeze()
-        return done
+        return helds, phases
 
-    def _load(self, entry: dict[str, Any], version: Version, retain: Epoch, done: Restored) -> HeldShard:
+    def _held(
+        self, entry: dict[str, Any], states: dict[ShardId, dict[str, Any]], version: Version, retain: Epoch
+    ) -> HeldShard:
         shard = ShardId(entry["operator"], entry["index"])
         spec = self._specs[shard.operator]
         operator = fresh(spec.prototype)
-        if entry["snapshot"] is not None:
-            file = SnapshotFile(**entry["snapshot"])
-            begun = time.monotonic()
-            header, buffers, copy = read_snapshot(self._store, file, local=self._copies)
-            if ShardId(header["operator"], header["index"]) != shard or header["epoch"] != entry["epoch"]:
-                raise CorruptData(
-                    f"snapshot {file.path} is of {header}, not of shard {shard} at epoch {entry['epoch']}"
-                )
-            done.phases_ms["read"] += since(begun)
-            begun = time.monotonic()
-            restore(operator, decode(buffers))
-            done.phases_ms["deserialise"] += since(begun)
-            done.copies[copy] = done.copies.get(copy, 0) + 1
+        if shard in states:
+            restore(operator, states.pop(shard))
         schema = pa.ipc.read_schema(pa.py_buffer(spec.output))
         retain = Epoch(entry["epoch"] + 1) if spec.retained else retain
         log: ShardLog[Answer] = ShardLog(shard, version, Epoch(entry["epoch"]), retain_from=retain)
         size = SizeEstimate(shard.operator, operator, told=self._said.setdefault(shard.operator, set()))
-        held = HeldShard(log, operator, spec, schema, InputLog(self._folder / "input", shard), size, SizeWatch(shard))
-        begun = time.monotonic()
-        self._catch_up(held, [Path(home) / "input" for home in entry["homes"]], Epoch(entry["upto"]))
-        done.phases_ms["catch_up"] += since(begun)
-        return held
+        kept, load = InputLog(self._folder / "input", shard), KeyLoad(spec.inputs, spec.key, spec.key_types)
+        return HeldShard(log, operator, spec, schema, kept, size, SizeWatch(shard), load)
 
     def _catch_up(self, held: HeldShard, homes: list[Path], upto: Epoch) -> None:
         held.input.take_over(homes, held.log.shard, upto)
         for request, rows in held.input.after(held.log.applied):
             if held.log.applied >= upto or isinstance(self._apply(held, request, rows, keep=False), Refusal):
                 break
+
+    def caught_up(self, command: dict[str, Any]) -> list[HeldShard]:
+        """Bring new shards further, with the input that the shards before them keep on this machine; they get no requests yet."""
+        helds = [self._shards[ShardId(entry["operator"], entry["index"])] for entry in command["shards"]]
+        for held, entry in zip(helds, command["shards"], strict=True):
+            first, last = entry["slots"]
+            before = [b for b in command["before"] if b["slots"][0] < last and first < b["slots"][1]]
+            while held.log.applied < command["upto"] and (found := self._kept(held, (first, last), before)) is not None:
+                if isinstance(self._apply(held, *found, keep=True), Refusal):
+                    break
+        return helds
+
+    def _kept(
+        self, held: HeldShard, slots: SlotRange, before: list[dict[str, Any]]
+    ) -> tuple[dict[str, Any], pa.Table] | None:
+        """The next epoch as the shards before this one applied it; None if any of it is not here."""
+        spec, epoch = held.spec, Epoch(held.log.applied + 1)
+        rows: list[pa.Table] = []
+        request: dict[str, Any] = {}
+        for source in before:
+            folder = source["folder"]
+            found = folder and read_entry(Path(folder) / "input", ShardId(spec.name, source["index"]), epoch)
+            if not found or found[0]["aside"]:
+                return None
+            request, mine = found
+            inside = slots[0] <= source["slots"][0] and source["slots"][1] <= slots[1]
+            rows.append(mine if inside else within(mine, spec.inputs, spec.key, spec.key_types, slots))
+        return {**request, "shard": held.log.shard.index}, pa.concat_tables(rows)
 
     # -- epochs ---------------------------------------------------------------------------------------------------
 
@@ -164,7 +201,7 @@ class HeldShards:
         log, epoch = held.log, Epoch(request["epoch"])
         for answer in log.release(Epoch(request["release"])):
             self._spill.forget(answer)
-        begun = time.monotonic()
+        begun, worked_s = time.monotonic(), time.thread_time()
         context = Context(
             epoch=epoch,
             time_ms=request["time_ms"],
@@ -191,6 +228,8 @@ class HeldShards:
         if held.spec.retained:
             self._spill.shrink(log.answers, keep=2)
         self._weigh(held, request["time_ms"], time.monotonic() - begun)
+        held.load.came(rows, begun)
+        held.busy_s += time.thread_time() - worked_s
         held.last = {
             "shard": [log.shard.operator, log.shard.index],
             "epoch": epoch,
@@ -221,6 +260,14 @@ class HeldShards:
         mine = [h for s, h in self._shards.items() if ask.shards is None or s in ask.shards]
         return answer_message(ask.query, [held.watch.answer(ask) for held in mine]) if mine else None
 
+    def loads(self) -> list[dict[str, Any]]:
+        """What each shard had to do since it was asked last, and what it saw of its keys."""
+        said = []
+        for shard, held in self._shards.items():
+            said.append({"shard": list(shard), "busy_ms": round(held.busy_s * 1000), **held.load.report()})
+            held.busy_s = 0.0
+        return said
+
     def quieten(self) -> None:
         for held in self._shards.values():
             held.watch.quieten()
@@ -239,8 +286,3 @@ class HeldShards:
         """A checkpoint was committed: kept input up to it is needed no more (epoch by operator)."""
         for shard, held in self._shards.items():
             held.input.covered(Epoch(cuts.get(shard.operator, 0)))
-
-
-def since(begun: float) -> int:
-    """Milliseconds."""
-    return round((time.monotonic() - begun) * 1000)

@@ -36,6 +36,7 @@ from perseid.storage.store import Store
 from perseid.vocabulary import ShardId
 
 _USUAL_THRESHOLD = gc.get_threshold()
+LOAD_S = 5.0  # between two reports of what a host had to do (S5: r)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class Host:
     def __init__(self, config: HostConfig) -> None:
         self.config = config
         self.copies = local_copies(config.store)
-        self.lock = threading.RLock()  # state: one epoch, restore or fork at a time
+        self.lock = threading.RLock()  # state: one epoch, fork, or change of shards at a time
         self.sending = threading.Lock()
         self.folder = make_folder()
         self.shards = HeldShards(config.store, self.copies, self.folder, config.operators)
@@ -118,9 +119,19 @@ class Host:
         return tcp, unix
 
     def _beat(self) -> None:
+        told_s, worked_s = time.monotonic(), time.process_time()
         while not self.ended.wait(self.config.heartbeat_ms / 1000):
             with contextlib.suppress(ChannelError):
                 self._tell("heartbeat")
+                now_s = time.monotonic()
+                if now_s - told_s >= LOAD_S and self.lock.acquire(blocking=False):  # a heart waits for nothing
+                    try:
+                        shards = self.shards.loads()
+                    finally:
+                        self.lock.release()
+                    cpu = (time.process_time() - worked_s) / (now_s - told_s)
+                    self._tell("load", cpu=round(cpu, 4), ms=round((now_s - told_s) * 1000), shards=shards)
+                    told_s, worked_s = now_s, time.process_time()
 
     def _tell(self, kind: str, **fields: Any) -> None:
         with self.sending:
@@ -135,6 +146,11 @@ class Host:
             match command["kind"]:
                 case "restore":
                     self._restore(command)
+                case "catch_up":
+                    self._catch_up(command)
+                case "drop":
+                    with self.lock:
+                        self.shards.drop(ShardId(operator, index) for operator, index in command["shards"])
                 case "snapshot":
                     self._snapshot(command)
                 case "forget":
@@ -157,8 +173,11 @@ class Host:
     def _restore(self, command: dict[str, Any]) -> None:
         version = command["version"]
         try:
+            with self.lock:  # from here on nobody reaches them, until they are what they should be
+                self.shards.vacate(ShardId(e["operator"], e["index"]) for e in command["shards"])
+            helds, phases = self.shards.restored(command)
             with self.lock:
-                done = self.shards.restore(command)
+                self.shards.adopt(helds)
         except PerseidError as error:
             corrupt, storage = isinstance(error, CorruptData), isinstance(error, StorageFailed)
             self._tell("restore_failed", version=version, message=str(error), corrupt=corrupt, storage=storage)
@@ -167,11 +186,24 @@ class Host:
                 "restore_failed", version=version, message=traceback.format_exc(limit=8), corrupt=False, storage=False
             )
         else:
-            reached = [[*held.log.shard, held.log.applied] for held in done.shards]
-            for held in done.shards:
+            reached = [[*held.log.shard, held.log.applied] for held in helds]
+            for held in helds:
                 if held.last:
                     self._tell("applied", **held.last)
-            self._tell("restored", version=version, phases=done.phases_ms, copies=done.copies, reached=reached)
+            self._tell("restored", version=version, phases=phases.ms, copies=phases.copies, reached=reached)
+
+    def _catch_up(self, command: dict[str, Any]) -> None:
+        """What kept input cannot do, a replay will: nothing that goes wrong here is worth more than a word."""
+        try:
+            helds = self.shards.caught_up(command)
+        except Exception:
+            self._tell("warning", message=f"kept input cannot be used: {traceback.format_exc(limit=4)}")
+            helds = []
+        for held in helds:
+            if held.last:
+                self._tell("applied", **held.last)
+        reached = [[*held.log.shard, held.log.applied] for held in helds]
+        self._tell("caught_up", version=command["version"], reached=reached)
 
     def _snapshot(self, command: dict[str, Any]) -> None:
         with self.lock:

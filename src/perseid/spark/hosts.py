@@ -232,6 +232,13 @@ class Hosts:
         self._homes[shard] = [link, *(home for home in before if home is not link)][:HOMES]
         return folders
 
+    def folder(self, of: HostId | None, host: HostId) -> str | None:
+        """The folder of one host, if another one can read it: they are on one machine."""
+        one, other = self._links.get(of) if of is not None else None, self._links.get(host)
+        if one is None or other is None or one.address.machine != other.address.machine:
+            return None
+        return str(one.folder)
+
     def send(self, host: HostId, message: dict[str, Any]) -> None:
         """Tell a host something. A host that cannot be told is dead, which its connection will say."""
         link = self._links.get(host)
@@ -262,6 +269,15 @@ class Hosts:
                 with contextlib.suppress(OSError):
                     os.kill(link.process.pid, signal.SIGKILL)  # a paused host on this machine frees its slot at once
         threading.Thread(target=cancel, args=(self._spark, f"{self._tag}-host-{link.launch}"), daemon=True).start()
+
+    def release(self, host: HostId) -> None:
+        """Let this host end: it holds nothing any more."""
+        self.send(host, {"kind": "stop"})
+        link = self._links.pop(host, None)
+        if link is not None:
+            link.dropped = True
+            with self._lock:
+                self._dropped_launches.add(link.launch)
 
     def stop(self, timeout_s: float = 10.0) -> None:
         """Ask all hosts to return, so that Spark is not left with tasks to restart; cancel those that do not."""

@@ -96,6 +96,11 @@ class InputLog:
         return []
 
 
+def read_entry(folder: Path, shard: ShardId, epoch: Epoch) -> tuple[dict[str, Any], pa.Table] | None:
+    """The rows with which a shard's home applied an epoch, as long as it keeps them; None if they are not there or damaged."""
+    return _read(folder / _name(shard) / str(epoch))
+
+
 def _name(shard: ShardId) -> str:
     return f"{shard.operator}-{shard.index}"
 

@@ -1,6 +1,6 @@
 """The keeper: one thread for slow work on storage, so that nobody waits for it.
 
-Checkpoints committed, aborted, trimmed; in-flight epochs saved; all in the order of the commands.
+Checkpoints committed, aborted, trimmed; in-flight epochs saved; divisions of operators written down; all in the order of the commands.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from perseid.storage import layout
 from perseid.storage.lease import Lease
 from perseid.storage.ledger import Ledger
 from perseid.storage.manifest import Checkpoints, InflightEpoch, Manifest, ShardSnapshot
+from perseid.storage.records import Partitioned
 from perseid.vocabulary import CheckpointId, Epoch, SourceName, UnitName
 
 
@@ -65,6 +66,8 @@ class Keeper:
                 match command:
                     case do.SaveInflight(checkpoint) | do.CommitCheckpoint(PendingCheckpoint(id=checkpoint)):
                         self._post(on.CheckpointFailed(checkpoint, str(error)))
+                    case do.WritePartition(operator, _, _, version):
+                        self._post(on.PartitionWritten(operator, version, str(error)))
                     case _:
                         self._chronicle.record("storage_failed", command=type(command).__name__, error=str(error))
 
@@ -77,6 +80,10 @@ class Keeper:
                 self._post(on.InflightSaved(checkpoint, stream, epoch, path))
             case do.CommitCheckpoint(pending, scheme, covered):
                 self._commit_checkpoint(pending, scheme, {**pending.cuts, **covered})
+            case do.WritePartition(operator, declared, shards, version):
+                with self._lock:
+                    self._ledger.append(Partitioned(operator, declared, shards))
+                self._post(on.PartitionWritten(operator, version))
             case do.AbortCheckpoint(checkpoint):
                 self._checkpoints.delete(checkpoint)
                 self._broadcast({"kind": "forget", "paths": [layout.checkpoint(checkpoint)]})

@@ -9,13 +9,16 @@ from perseid.engine.controller import Past
 from perseid.errors import GraphChanged
 from perseid.graph.fingerprint import differences
 from perseid.graph.graph import Graph
-from perseid.graph.topology import Topology
-from perseid.scaling.routing import RoutingTable
+from perseid.scaling.routing import even_slots, numbered
+from perseid.state.partition import obstacles
 from perseid.storage import layout
 from perseid.storage.ledger import Ledger
 from perseid.storage.manifest import Checkpoints, Manifest
+from perseid.storage.records import Partitioned
 from perseid.storage.store import Store
 from perseid.vocabulary import CheckpointId, Epoch, OperatorName, ShardId, UnitName
+
+Aside = dict[tuple[UnitName, Epoch], frozenset[ShardId]]
 
 
 def check_owner(store: Store, graph: Graph) -> None:
@@ -29,17 +32,21 @@ def own_root(store: Store, graph: Graph) -> None:
     store.write(layout.APP, [json.dumps(graph.fingerprint, indent=2, sort_keys=True).encode()])
 
 
-def read_past(store: Store, graph: Graph, topology: Topology, ledger: Ledger, checkpoints: Checkpoints) -> Past:
-    """Checkpoints, the newest admitted epoch, and what was put aside."""
+def read_past(store: Store, graph: Graph, ledger: Ledger, checkpoints: Checkpoints) -> Past:
+    """Checkpoints, the newest admitted epoch, what was put aside, and the shards there are; the ledger has these from now on."""
     manifests = [m for m in checkpoints.newest_first() if min(m.units.values()) >= ledger.trimmed_to]
-    if manifests:
-        _refuse(store, _other_shards(manifests[0], topology))
+    aside = _dead_letters(store, graph)
+    shards = partitioned(graph, ledger, manifests)
+    needed = {key: mine for key, mine in aside.items() if key[1] > ledger.trimmed_to}
+    _refuse(store, _indivisible(graph, shards, manifests, needed))
+    ledger.append(*shards)
     return Past(
         checkpoints=[_completed(manifest) for manifest in manifests],
         admitted=ledger.last_admitted,
         oldest_epoch=Epoch(ledger.trimmed_to + 1),
         next_checkpoint=checkpoints.next_id(),
-        set_aside=_dead_letters(store, graph),
+        set_aside=aside,
+        shards={record.operator: record.shards for record in shards},
     )
 
 
@@ -60,23 +67,50 @@ def _needs(manifest: Manifest) -> frozenset[CheckpointId]:
     return frozenset(id for id in found if id is not None) | {manifest.id}
 
 
-def _other_shards(manifest: Manifest, topology: Topology) -> list[str]:
-    """Operators whose key space was cut otherwise when the checkpoint was taken."""
-    counts = {o: n for u in topology.units for o, n in u.operators.items()}
-    routing = RoutingTable.initial(counts)
-    changed = []
-    for operator, count in counts.items():
-        then = sorted(s.slots for s in manifest.shards if s.operator == operator)
-        if not then and manifest.units.get(topology.unit_of(operator)) == 0:
-            continue  # its unit was not saved yet (M2)
-        if then != sorted(r.slots for r in routing.of(operator)):
-            changed.append(f"operator {operator!r}: its state was saved in {len(then)} shards, now it has {count}")
-    return changed
+def partitioned(graph: Graph, ledger: Ledger, manifests: list[Manifest]) -> list[Partitioned]:
+    """How each operator's slots are divided from now on.
+
+    As they were, also if they were scaled since the application was written; but where its author has written another number of
+    shards, that many: their state is put together from the snapshots of those there were.
+    """
+    found = []
+    for node in graph.operators:
+        name = OperatorName(node.name)
+        before = ledger.partitioned.get(name) or _as_saved(name, manifests)
+        if before is not None and before.declared == node.shards:
+            found.append(before)
+            continue
+        first = 1 + max(index for index, _ in before.shards) if before is not None else 0
+        found.append(Partitioned(name, node.shards, numbered(even_slots(node.shards), first)))
+    return found
 
 
-def _dead_letters(store: Store, graph: Graph) -> dict[tuple[UnitName, Epoch], frozenset[ShardId]]:
+def _as_saved(operator: OperatorName, manifests: list[Manifest]) -> Partitioned | None:
+    """What the newest checkpoint that has this operator says."""
+    for manifest in manifests:
+        saved = sorted((s for s in manifest.shards if s.operator == operator), key=lambda s: s.slots)
+        if saved:
+            return Partitioned(operator, len(saved), tuple((s.index, s.slots) for s in saved))
+    return None
+
+
+def _indivisible(graph: Graph, now: list[Partitioned], manifests: list[Manifest], aside: Aside) -> list[str]:
+    """Operators that cannot go on with other shards than they were saved with, and why."""
+    found = []
+    for node, record in zip(graph.operators, now, strict=True):
+        slots = {s for _, s in record.shards}
+        saved = {s.slots for m in manifests for s in m.shards if s.operator == node.name}
+        then = {s.index for shards in aside.values() for s in shards if s.operator == node.name}
+        why = obstacles(node.operator) if saved and saved != slots else []
+        if then - {index for index, _ in record.shards}:
+            why.append("rows of its shards are in the dead letters, and checkpoints do not cover them yet")
+        found += [f"operator {node.name!r} was saved in other shards than its {len(slots)} now: {w}" for w in why]
+    return found
+
+
+def _dead_letters(store: Store, graph: Graph) -> Aside:
     """Whose rows of which epochs were put aside: the files themselves are the record of it."""
-    found: dict[tuple[UnitName, Epoch], frozenset[ShardId]] = {}
+    found: Aside = {}
     for node in graph.operators:
         folder = layout.dead_letters(OperatorName(node.name))
         for name in store.list(folder):

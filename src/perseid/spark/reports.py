@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +48,12 @@ class Reports:
         with self._changed:
             for shard in shards:
                 self.latest.pop(shard, None)
+
+    def keep_only(self, shards: Collection[ShardId]) -> None:
+        """There are no others any more: what those said, above all of timers, must not count."""
+        with self._changed:
+            for shard in [shard for shard in self.latest if shard not in shards]:
+                del self.latest[shard]
 
     def of_epoch(self, shards: Iterable[ShardId], epoch: Epoch, timeout_s: float = 10.0) -> dict[ShardId, Report]:
         """The reports of these shards on this epoch: proof that every one of them took part."""

@@ -6,11 +6,16 @@ in the order of its source; Spark's shuffle keeps runs of it together, so puttin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from perseid.state.slots import slots_of
+from perseid.vocabulary import SlotRange
 
 SHARD = "__perseid_shard"
 ORDER = "__perseid_order"
@@ -41,6 +46,43 @@ def in_order(table: pa.Table) -> pa.Table:
     if np.all(places[starts[1:]] > places[ends[:-1] - 1]):  # whole runs follow each other: no row is copied
         return pa.concat_tables([table.slice(s, e - s) for s, e in zip(starts, ends, strict=True)])
     return table.take(pa.array(np.argsort(places, kind="stable")))
+
+
+def within(
+    table: pa.Table, inputs: Sequence[str], key: Mapping[str, tuple[str, ...]], types: tuple[str, ...], slots: SlotRange
+) -> pa.Table:
+    """Those of an operator's rows whose keys lie in these slots."""
+    if len(inputs) == 1:
+        found = _slots([table.column(name) for name in key[inputs[0]]], types)
+    else:
+        tags = table.column(INPUT).to_numpy()
+        found = np.zeros(len(tags), np.int64)
+        for index, name in enumerate(inputs):
+            struct = table.column(input_column(index)).combine_chunks()
+            columns = [pc.struct_field(struct, column).filter(pa.array(tags == index)) for column in key[name]]
+            found[tags == index] = _slots(columns, types)
+    return table.filter(pa.array((found >= slots[0]) & (found < slots[1])))
+
+
+def _slots(columns: list[Any], types: tuple[str, ...]) -> NDArray[np.int64]:
+    """The slot of each row's key; each value is looked at once."""
+    if len(columns) > 1:
+        keys = list(zip(*(column.to_pylist() for column in columns), strict=True))
+        return np.array(slots_of(keys, types) if keys else [], np.int64)
+    whole = columns[0].combine_chunks() if isinstance(columns[0], pa.ChunkedArray) else columns[0]
+    encoded = whole.dictionary_encode(null_encoding="encode")
+    known = np.array(slots_of(encoded.dictionary.to_pylist(), types) if len(whole) else [], np.int64)
+    found: NDArray[np.int64] = known[encoded.indices.to_numpy()]
+    return found
+
+
+def keys_of(table: pa.Table, inputs: Sequence[str], key: Mapping[str, tuple[str, ...]]) -> list[Any]:
+    """The keys of an operator's rows, as Python's values: for a few of them."""
+    found: list[Any] = []
+    for name, rows in split_inputs(table, inputs).items():
+        columns = [rows.column(column).to_pylist() for column in key[name]]
+        found += columns[0] if len(columns) == 1 else zip(*columns, strict=True)
+    return found
 
 
 def split_inputs(table: pa.Table, inputs: Sequence[str]) -> dict[str, pa.Table]:

@@ -8,9 +8,10 @@ from pyspark.sql import SparkSession
 
 from perseid.engine import events as on
 from perseid.engine.progress import Progress
-from perseid.errors import ApplicationFailed
+from perseid.errors import ApplicationFailed, ScaleFailed
 from perseid.spark import session
 from perseid.spark.jobs import settled_slots
+from perseid.spark.scales import Scaled
 from perseid.spark.settings import Settings, hosts_and_spares
 from perseid.spark.shape import topology_of
 from perseid.spark.shell import Shell
@@ -18,6 +19,9 @@ from perseid.storage.store import Store
 
 if TYPE_CHECKING:
     from perseid.graph.app import App
+
+SCALE_ROOM = 4  # hosts that an application's own session has room for beyond those it starts with
+EPOCH_SLOTS = 2  # that a scale leaves to the tasks of epochs
 
 
 def start(app: App, spark: SparkSession | None, root: str | None, **given: Any) -> Running:
@@ -27,15 +31,17 @@ def start(app: App, spark: SparkSession | None, root: str | None, **given: Any) 
     own = spark is None
     topology = settings.checkpoint.preserved(topology_of(graph))
     if spark is None:
-        count = settings.hosts or max(1, min(2, len(topology.shards)))
+        count = settings.hosts or max(1, min(2, sum(topology.operators.values())))
         spares = 1 if settings.spares is None else settings.spares
-        spark = session.build(hosts=count, spares=spares, app_name=graph.name)
+        spark = session.build(hosts=count, spares=spares + SCALE_ROOM, app_name=graph.name)
     wanted = (settings.hosts or 1) + (settings.spares or 0) + 1
     waiting = settings.start_timeout.seconds / 2
     slots = settled_slots(spark, wanted, exactly=settings.hosts is not None, timeout_s=waiting)
-    hosts, spares = hosts_and_spares(settings, len(topology.shards), slots)
+    room = SCALE_ROOM if own else 0
+    hosts, spares = hosts_and_spares(settings, sum(topology.operators.values()), slots and slots - room)
+    most = None if slots is None else max(hosts + spares, slots - EPOCH_SLOTS)
     store = Store.at(root if root is not None else f".perseid/{graph.name}")
-    shell = Shell(graph.name, spark, store, settings, topology, graph, hosts, spares)
+    shell = Shell(graph.name, spark, store, settings, topology, graph, hosts, spares, most)
     running = Running(shell, spark if own else None)
     shell.begin()
     return running
@@ -66,6 +72,21 @@ class Running:
         """Finish what has been admitted, take a last checkpoint, end. The next start goes on from there."""
         self._shell.post(on.StopRequested())
         self.wait(timeout_s)
+
+    def scale(self, operator: str, shards: int, *, timeout_s: float | None = 120.0) -> Scaled:
+        """Divide a stateful operator's keys among so many shards while the stream runs; only the change itself pauses its input.
+
+        Returns when it is done. Raises ``ScaleFailed`` if it cannot be done, or was not within ``timeout_s``: then it may still be
+        on its way, and ``progress`` will show it.
+        """
+        if self._shell.ended.is_set():
+            raise ScaleFailed(f"operator {operator!r}: the application has ended; start it again with shards={shards}")
+        try:
+            return self._shell.scales.ask(operator, shards).result(timeout_s)
+        except TimeoutError as error:
+            raise ScaleFailed(
+                f"operator {operator!r}: not scaled within {timeout_s:g} s; it is still being tried"
+            ) from error
 
     @property
     def root(self) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from perseid.checkpoint.schemes import Scheme, adaptive
 from perseid.duration import Duration, every
 from perseid.errors import SettingsError
+from perseid.scaling.bottleneck import AutoScaling
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,8 @@ class Settings:
     keep: int = 3
     operator_retries: int = 2
     dead_letters: bool = False
+    scaling: AutoScaling | None = None  # None: only when asked
+    parallel_recovery: int = 1  # so many shards take over from one that is lost
     start_timeout: Duration = field(default_factory=lambda: every(seconds=60))
     lease_timeout: Duration = field(default_factory=lambda: every(seconds=10))
     clock: Callable[[], int] | None = None  # the time of epochs, in ms; None: the machine's
@@ -43,6 +46,7 @@ class Settings:
             ("queue", 1),
             ("keep", 1),
             ("operator_retries", 0),
+            ("parallel_recovery", 1),
         ):
             value = getattr(settings, name)
             optional = name in ("hosts", "spares", "max_rows_per_epoch")
@@ -57,6 +61,9 @@ class Settings:
         clock: object = settings.clock
         if clock is not None and not callable(clock):
             wrong.append(f"clock: expected a function that gives milliseconds, got {clock!r}")
+        scaling: object = settings.scaling
+        if scaling is not None and not isinstance(scaling, AutoScaling):
+            wrong.append(f"scaling: expected a policy such as perseid.auto(), got {scaling!r}")
         scheme: object = settings.checkpoint
         if not isinstance(scheme, Scheme):
             wrong.append(f"checkpoint: expected a scheme such as perseid.adaptive(every(seconds=10)), got {scheme!r}")
@@ -68,6 +75,14 @@ class Settings:
         if wrong:
             raise SettingsError("; ".join(wrong))
         return settings
+
+
+def bounded(scaling: AutoScaling | None, hosts: int, spares: int, most_hosts: int | None) -> AutoScaling | None:
+    """With no more shards than there can be hosts to hold them."""
+    if scaling is None:
+        return None
+    room = hosts if most_hosts is None else max(hosts, most_hosts - spares)
+    return replace(scaling, most=max(scaling.least, min(scaling.most, room)))
 
 
 def hosts_and_spares(settings: Settings, shards: int, slots: int | None) -> tuple[int, int]:

@@ -7,6 +7,7 @@ host listens. They speak through the controller's queue and share no decisions.
 from __future__ import annotations
 
 import contextlib
+import functools
 import queue
 import secrets
 import threading
@@ -21,32 +22,33 @@ from perseid.engine.controller import Controller, EngineSettings
 from perseid.engine.progress import Progress
 from perseid.errors import PerseidError, StorageFailed
 from perseid.graph.graph import Graph, Unit
-from perseid.graph.nodes import StatefulNode
 from perseid.graph.topology import Topology
 from perseid.spark.admission import Admission
 from perseid.spark.chronicle import Chronicle
 from perseid.spark.compiled import Compiled, compile_graph
 from perseid.spark.frames import Frames
 from perseid.spark.held import OperatorSpec
+from perseid.spark.host_messages import catch_up_message, drop_message, read_event, restore_message, snapshot_message
 from perseid.spark.hosts import HostLink, Hosts
 from perseid.spark.jobs import task_slots
 from perseid.spark.keeper import Keeper
+from perseid.spark.loads import Loads
 from perseid.spark.past import check_owner, own_root, read_past
 from perseid.spark.reports import Report, Reports
-from perseid.spark.settings import Settings
-from perseid.spark.size_messages import ask_message, read_report
+from perseid.spark.scales import Scales
+from perseid.spark.settings import Settings, bounded
+from perseid.spark.size_messages import ask_message
 from perseid.spark.streams import Streams
 from perseid.spark.unit_worker import UnitWorker
-from perseid.spark.watermarks import all_watermarks_ms, event_times, watermark_ms
+from perseid.spark.watermarks import EventTimes
 from perseid.storage import layout
 from perseid.storage.journal import Journal
 from perseid.storage.lease import Lease
 from perseid.storage.ledger import Ledger
-from perseid.storage.manifest import Checkpoints, ShardSnapshot
+from perseid.storage.manifest import Checkpoints
 from perseid.storage.records import Admitted, Committed
-from perseid.storage.snapshots import SnapshotFile
 from perseid.storage.store import Store
-from perseid.vocabulary import CheckpointId, Epoch, OperatorName, ShardId, SourceName, UnitName
+from perseid.vocabulary import Attempt, CheckpointId, Epoch, OperatorName, ShardId, SourceName, UnitName
 
 LEASE_RENEWAL_S = 1.0
 TICK_S = 0.02
@@ -65,21 +67,23 @@ class Shell:
         graph: Graph,
         hosts: int,
         spares: int,
+        most_hosts: int | None,
     ) -> None:
         self.store, self.settings, self.topology, self.graph, self.spark = store, settings, topology, graph, spark
         self.ended = threading.Event()
         self.error: str | None = None
         self._events: queue.SimpleQueue[on.Event] = queue.SimpleQueue()
-        self._cancelling: dict[UnitName, do.CancelUnit] = {}
-        self._event_times: dict[tuple[UnitName, Epoch], dict[OperatorName, int]] = {}
+        self._cancelling: dict[UnitWorker, Attempt] = {}
+        self.followers: dict[UnitName, UnitWorker] = {}  # replay epochs to new shards beside the unit's own jobs
+        self._followed: dict[UnitName, Attempt] = {}
         self._undo = contextlib.ExitStack()
         try:
-            self._open(name, hosts, spares)
+            self._open(name, hosts, spares, most_hosts)
         except BaseException:
             self._undo.close()
             raise
 
-    def _open(self, name: str, hosts: int, spares: int) -> None:
+    def _open(self, name: str, hosts: int, spares: int, most_hosts: int | None) -> None:
         graph, store, settings, spark = self.graph, self.store, self.settings, self.spark
         self.lease = Lease.acquire(store, owner=name, now_ms=now_ms, timeout=settings.lease_timeout)
         self._undo.callback(self.lease.release)
@@ -89,6 +93,7 @@ class Shell:
         self.chronicle = Chronicle(name, journal, self.reports)
         self._undo.callback(self.chronicle.close)
         self.ledger = Ledger.open(store, self.lease)
+        self.event_times = EventTimes(graph, self.ledger)
         self.ledger_lock = threading.Lock()
         self.checkpoints = Checkpoints(store, self._unreadable, lease=self.lease)
         self.checkpoints.discard_unfinished()
@@ -99,17 +104,23 @@ class Shell:
             sink.sink.open(spark, store)
             self._undo.callback(sink.sink.close)
         self.compiled: Compiled = compile_graph(spark, graph)
-        past = read_past(store, graph, self.topology, self.ledger, self.checkpoints)
+        past = read_past(store, graph, self.ledger, self.checkpoints)
         own_root(store, graph)
+        self.loads = Loads()
+        self.scales = Scales(graph, self.loads, lambda: self.controller.routing, self.post)
         engine = EngineSettings(
             scheme=settings.checkpoint,
             hosts=hosts,
             spares=spares,
+            most_hosts=most_hosts,
             queue=settings.queue,
             keep=settings.keep,
             heartbeat_ms=settings.heartbeat.ms,
             operator_retries=settings.operator_retries,
             dead_letters=settings.dead_letters,
+            scaling=bounded(settings.scaling, hosts, spares, most_hosts),
+            scalable=self.scales.scalable,
+            parallel_recovery=settings.parallel_recovery,
         )
         self.controller = Controller(self.topology, engine, past, now_ms())
         self._hosts_wanted = hosts
@@ -118,7 +129,7 @@ class Shell:
         kinds = {str(s.name): s.preservation for s in self.topology.streams}
         self.streams = Streams(spark, store, kinds, self.compiled.schemas, self._rebuild)
         self._frames = {
-            u.name: Frames(spark, graph, u, self.compiled, secret, self.streams.read, self._watermark)
+            u.name: Frames(spark, graph, u, self.compiled, secret, self.streams.read, self.event_times.watermark_ms)
             for u in graph.units
         }
         self.workers = {UnitName(u.name): self._worker(u) for u in graph.units}
@@ -129,7 +140,7 @@ class Shell:
             self.ledger_lock,
             settings,
             settings.clock or now_ms,
-            self._timer_due,
+            lambda at_ms: self.reports.timer_due(at_ms, self.event_times.next_watermarks_ms()),
             self.post,
             lambda admitted: self.chronicle.admitted(admitted, self._rows(admitted)),
         )
@@ -146,17 +157,7 @@ class Shell:
             self.post,
             self.hosts.broadcast,
         )
-        best = past.checkpoints[0] if past.checkpoints else None
-        self.chronicle.record(
-            "app_started",
-            app=name,
-            generation=self.lease.generation,
-            units=[u.name for u in self.topology.units],
-            operators={str(o): n for u in self.topology.units for o, n in u.operators.items()},
-            hosts=hosts,
-            restored=best.id if best else None,
-            epoch=past.admitted,
-        )
+        self.chronicle.app_started(self.lease.generation, self.controller, past, hosts)
 
     def begin(self) -> None:
         """From here on it runs."""
@@ -176,6 +177,7 @@ class Shell:
                 OperatorName(node.name),
                 node.operator,
                 dict(node.key),
+                self.compiled.operators[node.name].key_types,
                 node.input_names,
                 node.event_time,
                 self.compiled.operators[node.name].output_arrow,
@@ -202,23 +204,6 @@ class Shell:
 
     # -- what others ask ------------------------------------------------------------------------------------------
 
-    def _watermark(self, operator: OperatorName, epoch: Epoch) -> int | None:
-        node = self.graph.node(operator)
-        assert isinstance(node, StatefulNode)
-        return watermark_ms(node, self._event_times_before(epoch))
-
-    def _event_times_before(self, epoch: Epoch) -> dict[OperatorName, int]:
-        """The newest event times of all epochs before; those of the last ones may still be on their way into the ledger."""
-        seen = dict(self.ledger.event_times_ms(Epoch(epoch - 1)))
-        for (_, number), times in list(self._event_times.items()):
-            for name, at_ms in times.items() if number < epoch else ():
-                seen[name] = max(at_ms, seen.get(name, at_ms))
-        return seen
-
-    def _timer_due(self, at_ms: int) -> bool:
-        epoch = Epoch(self.ledger.last_admitted + 1)
-        return self.reports.timer_due(at_ms, all_watermarks_ms(self.graph.operators, self._event_times_before(epoch)))
-
     def _rows(self, admitted: Admitted) -> int | None:
         counts = [s.source.rows(*admitted.slices[SourceName(s.name)]) for s in self.graph.sources]
         known = [count for count in counts if count is not None]
@@ -233,9 +218,7 @@ class Shell:
         return frames.node(stream)
 
     def _unit_finished(self, unit: UnitName, admitted: Admitted, reports: dict[ShardId, Report]) -> None:
-        self._event_times[(unit, admitted.epoch)] = event_times(reports)
-        for done in [key for key in list(self._event_times) if key[1] <= self.ledger.committed(key[0])]:
-            del self._event_times[done]
+        self.event_times.finished(unit, admitted.epoch, reports)
         self.chronicle.finished(unit, admitted, reports, self._rows(admitted), len(self.topology.units))
 
     def progress(self) -> Progress:
@@ -249,32 +232,18 @@ class Shell:
                 self.chronicle.host_ready(link)
             case "applied":
                 self.reports.arrived(message)
-            case "restored":
-                reached = {ShardId(name, index): Epoch(epoch) for name, index, epoch in message["reached"]}
-                self.post(on.ShardsRestored(link.id, message["version"], message["phases"], reached))
-            case "restore_failed":
-                corrupt, storage = message["corrupt"], message["storage"]
-                self.post(on.RestoreFailed(link.id, message["version"], message["message"], corrupt, storage))
-            case "forked":
-                self.post(on.SnapshotsForked(link.id, CheckpointId(message["checkpoint"]), UnitName(message["unit"])))
-            case "written":
-                shard = ShardId(OperatorName(message["shard"][0]), message["shard"][1])
-                saved = ShardSnapshot(
-                    shard.operator,
-                    shard.index,
-                    (message["slots"][0], message["slots"][1]),
-                    Epoch(message["epoch"]),
-                    SnapshotFile(**message["file"]),
-                    message["state_bytes"],
-                )
-                self.chronicle.snapshot_written(message["checkpoint"], message)
-                self.post(on.SnapshotWritten(CheckpointId(message["checkpoint"]), shard, saved))
-            case "sizes" | "halved" | "turned":
-                self.post(read_report(link.id, message))
             case "warning":
                 self.chronicle.warning(message["message"])
-            case "snapshot_failed":
-                self.post(on.CheckpointFailed(CheckpointId(message["checkpoint"]), message["message"], link.id))
+            case "written":
+                self.chronicle.snapshot_written(message["checkpoint"], message)
+            case "load":
+                self.loads.told(message)
+                self.post(on.LoadReported(self.loads.host_load(link.id, message)))
+                for hot in self.loads.hot_keys(self.controller.routing):
+                    self.chronicle.hot_key(hot)
+        event = read_event(link.id, message)
+        if event is not None:
+            self.post(event)
 
     # -- the controller's thread ----------------------------------------------------------------------------------
 
@@ -299,12 +268,13 @@ class Shell:
                         StorageFailed
                     ):  # a full disk: nobody else can take the lease there, either
                         self.lease.renew()
+                        self.scales.look(self.store)
                 if now - flushed > 0.25:
                     flushed = now
                     with contextlib.suppress(StorageFailed):  # the journal keeps what it could not write
                         self.chronicle.flush()
-                    for cancelled in list(self._cancelling.values()):
-                        self.workers[cancelled.unit].cancel(cancelled.attempt)
+                    for worker, attempt in list(self._cancelling.items()):
+                        worker.cancel(attempt)
                 if self.controller.phase == "starting" and now - begun > self.settings.start_timeout.seconds:
                     self._give_up_starting()
             except PerseidError as error:
@@ -328,27 +298,41 @@ class Shell:
         for command in commands:
             match command:
                 case do.CommitEpoch(unit, epoch):
-                    ledger.append(Committed(epoch, unit, self._event_times.get((unit, epoch), {})))
+                    ledger.append(Committed(epoch, unit, self.event_times.of_epoch(unit, epoch)))
                 case do.AdmitEpoch(epoch):
                     ledger.append(epoch)
                 case do.RunEpoch(unit) | do.ReplayShards(unit):
-                    self._cancelling.pop(unit, None)
-                    self.workers[unit].submit(command)
+                    worker = self._worker_for(command)
+                    self._cancelling.pop(worker, None)
+                    worker.submit(command)
                 case do.CancelUnit(unit, attempt):
-                    self._cancelling[unit] = command
-                    threading.Thread(target=self.workers[unit].cancel, args=(attempt,), daemon=True).start()
+                    worker = self.workers[unit] if attempt != self._followed.get(unit) else self.followers[unit]
+                    self._cancelling[worker] = attempt
+                    threading.Thread(target=worker.cancel, args=(attempt,), daemon=True).start()
                 case do.StartHost():
                     self.hosts.launch()
                 case do.DropHost(host):
                     self.hosts.drop(host)
                 case do.RestoreShards():
                     self._restore(command)
+                case do.CatchUpShards(host):
+                    folder = functools.partial(self.hosts.folder, host=host)
+                    self.hosts.send(host, catch_up_message(command, folder))
+                case do.DropShards(host):
+                    self.hosts.send(host, drop_message(command))
+                case do.ReleaseHost(host):
+                    self.hosts.release(host)
+                case do.AskToScale(wish):
+                    self.scales.ask(wish.operator, wish.shards, wish.reason)
+                case do.ScaleEnded() | do.ScaleGivenUp():
+                    self.reports.keep_only(self.controller.routing.routes)
+                    self.scales.told(command)
                 case do.TakeSnapshots():
-                    self._take_snapshots(command)
+                    self.hosts.send(command.host, snapshot_message(command))
                 case do.ReleaseStream(stream, epoch):
                     self.streams.release(stream, epoch)  # here and now: late, it would take from what a reset put back
                 case do.ResetStreams(inflight):
-                    self._event_times.clear()
+                    self.event_times.reset()
                     self.streams.reset(inflight)
                 case do.StopApplication(error):
                     threading.Thread(target=self._end, args=(error,), name="perseid-end", daemon=True).start()
@@ -356,7 +340,9 @@ class Shell:
                     self.hosts.broadcast(ask_message(command))
                 case do.Quieten():
                     self.hosts.broadcast({"kind": "quieten"})
-                case do.RecoveryBegan() | do.RecoveryEnded() | do.CheckpointBegan() | do.Noted():
+                case do.RecoveryBegan():
+                    self.reports.keep_only(self.controller.routing.routes)
+                case do.RecoveryEnded() | do.CheckpointBegan() | do.Noted() | do.ScaleBegan():
                     pass
                 case _:
                     self.keeper.submit(command)
@@ -365,49 +351,20 @@ class Shell:
         if self.controller.stopping and self.controller.admitting:
             self.admission.abandon()
 
+    def _worker_for(self, command: do.RunEpoch | do.ReplayShards) -> UnitWorker:
+        """The unit's own; another one for what must not keep it from its epochs."""
+        unit, attempt = command.unit, command.attempt
+        if attempt != self.controller.scale_replay:
+            return self.workers[unit]
+        self._followed[unit] = attempt
+        if unit not in self.followers:
+            self.followers[unit] = self._worker(next(u for u in self.graph.units if u.name == unit))
+        return self.followers[unit]
+
     def _restore(self, command: do.RestoreShards) -> None:
         self.reports.forget(route.shard for route, _, _ in command.shards)
-        shards = []
-        for route, snapshot, epoch in command.shards:
-            file = None
-            if isinstance(snapshot, ShardSnapshot):
-                file = {"path": snapshot.file.path, "bytes": snapshot.file.bytes, "digest": snapshot.file.digest}
-            shards.append(
-                {
-                    "operator": route.shard.operator,
-                    "index": route.shard.index,
-                    "snapshot": file,
-                    "epoch": epoch,
-                    "upto": command.upto.get(self.topology.shards[route.shard], epoch),
-                    "homes": self.hosts.homes(route.shard, command.host),
-                }
-            )
-        self.hosts.send(
-            command.host,
-            {"kind": "restore", "version": command.version, "retain_from": command.retain_from, "shards": shards},
-        )
-
-    def _take_snapshots(self, command: do.TakeSnapshots) -> None:
-        shards = [
-            {
-                "operator": r.shard.operator,
-                "index": r.shard.index,
-                "slots": list(r.slots),
-                "path": layout.snapshot(command.checkpoint, r.shard.operator, r.shard.index),
-            }
-            for r in command.shards
-        ]
-        self.hosts.send(
-            command.host,
-            {
-                "kind": "snapshot",
-                "checkpoint": command.checkpoint,
-                "unit": command.unit,
-                "epoch": command.epoch,
-                "synchronous": command.synchronous,
-                "shards": shards,
-            },
-        )
+        homes = functools.partial(self.hosts.homes, host=command.host)
+        self.hosts.send(command.host, restore_message(command, self.topology.unit_of, homes))
 
     # -- the end --------------------------------------------------------------------------------------------------
 
@@ -416,6 +373,9 @@ class Shell:
             state = self.controller.pipeline.units[name]
             if not state.idle:
                 worker.cancel(state.attempt)
+            worker.stop()
+        for unit, worker in self.followers.items():
+            worker.cancel(self._followed[unit])
             worker.stop()
         self.admission.stop()
         self.keeper.stop()
@@ -427,6 +387,7 @@ class Shell:
             self._undo.close()
         self.error = error
         self.ended.set()
+        self.scales.ended(error)
 
 
 def now_ms() -> int:

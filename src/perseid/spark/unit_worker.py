@@ -129,7 +129,7 @@ class UnitWorker:
                     self._write(node, admitted, frames)
         finally:
             frames.forget()
-        reports = self._reports.of_epoch(self._shape.shards, command.epoch)
+        reports = self._reports.of_epoch(command.routing.shards_of(self._shape.operators), command.epoch)
         self._finished(self._name, admitted, reports)
         return on.UnitFinished(self._name, command.epoch, command.attempt)
 

@@ -25,10 +25,7 @@ import numpy as np
 from perseid.errors import GraphError, OperatorFailed
 from perseid.state.fields import StateField, fields_of
 from perseid.state.slots import slot_of, slots_of
-from perseid.vocabulary import SLOTS
-
-SlotRange = tuple[int, int]
-"""Half open, as in the routing table."""
+from perseid.vocabulary import SLOTS, SlotRange
 
 _OUTSIDE = -1
 _PLAIN: dict[type, str] = {str: "string", int: "int64"}

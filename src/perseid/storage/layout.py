@@ -13,6 +13,7 @@ filesystem are percent-encoded. Spec: L4, M1.
     checkpoints/<id>/inflight/<stream>/epoch=<n>/
     checkpoints/<id>/manifest.json               makes the checkpoint one
     dead-letters/<operator>/…
+    requests/<name>.request.json, .answer.json    what another process wishes of the running application
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ SOURCES = "sources"
 PRESERVED = "preserved"
 CHECKPOINTS = "checkpoints"
 DEAD_LETTERS = "dead-letters"
+REQUESTS = "requests"
+
+REQUEST, ANSWER = ".request.json", ".answer.json"
 
 FIRST_ID_GAP = 10
 
@@ -86,6 +90,14 @@ def manifest(id: CheckpointId) -> str:
 
 def dead_letters(operator: OperatorName) -> str:
     return f"{DEAD_LETTERS}/{encoded(operator)}"
+
+
+def request(name: str) -> str:
+    return f"{REQUESTS}/{name}{REQUEST}"
+
+
+def answer(name: str) -> str:
+    return f"{REQUESTS}/{name}{ANSWER}"
 
 
 def encoded(name: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 from perseid.errors import CorruptData, Fenced, PerseidError
 from perseid.storage import layout
 from perseid.storage.lease import Lease
-from perseid.storage.records import Admitted, Committed, Index, Record, Trimmed, from_json, to_json
+from perseid.storage.records import Admitted, Committed, Index, Partitioned, Record, Trimmed, from_json, to_json
 from perseid.storage.sealed import seal, unseal_lines
 from perseid.storage.store import Store
 from perseid.vocabulary import Epoch, Generation, Offset, OperatorName, SourceName, UnitName
@@ -118,6 +118,11 @@ class Ledger:
     def event_times_ms(self, epoch: Epoch) -> Mapping[OperatorName, int]:
         """The newest event time of each operator up to and including that epoch, which must not be trimmed away."""
         return self._index.event_times_ms(epoch)
+
+    @property
+    def partitioned(self) -> Mapping[OperatorName, Partitioned]:
+        """How operators' slots are divided among shards, where that was written down."""
+        return self._index.partitioned
 
     @property
     def last_admitted(self) -> Epoch:

@@ -1,4 +1,4 @@
-"""What the ledger says: an epoch was admitted, a unit has committed one; and what follows from all of it together.
+"""What the ledger says: an epoch was admitted, a unit has committed one, an operator was divided; and what follows from all of it together.
 
 Invariant: epochs are admitted 1, 2, 3, …, each source's slices follow one another without gap or overlap, and a unit
 commits epochs in order, only such as were admitted. Pure: no file here. Spec: M1.
@@ -15,7 +15,7 @@ from typing import Any
 import xxhash
 
 from perseid.errors import CorruptData
-from perseid.vocabulary import Epoch, Offset, OperatorName, SourceName, UnitName
+from perseid.vocabulary import Epoch, Offset, OperatorName, SlotRange, SourceName, UnitName
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,16 @@ class Committed:
     event_times_ms: Mapping[OperatorName, int] = field(default_factory=dict, hash=False)
 
 
-Record = Admitted | Committed
+@dataclass(frozen=True)
+class Partitioned:
+    """From now on an operator's slots are divided among these shards: their numbers and slots, in the order of the slots."""
+
+    operator: OperatorName
+    declared: int  # how many the application's author wrote; with another number there, that one counts
+    shards: tuple[tuple[int, SlotRange], ...]
+
+
+Record = Admitted | Committed | Partitioned
 
 
 NO_EPOCH = Epoch(0)
@@ -71,6 +80,7 @@ class Index:
         self.last_time_ms = base.time_ms
         self.offsets = dict(base.offsets)
         self.committed = dict(base.committed)
+        self.partitioned: dict[OperatorName, Partitioned] = {}
         self._maxima = {name: ([base.epoch], [at_ms]) for name, at_ms in base.event_times_ms.items()}
         for record in records:
             self.add(record)
@@ -78,6 +88,9 @@ class Index:
     def add(self, record: Record) -> None:
         """Take in a record that ``news`` let through, or that was read back."""
         self.records.append(record)
+        if isinstance(record, Partitioned):
+            self.partitioned[record.operator] = record
+            return
         if isinstance(record, Admitted):
             self.admitted[record.epoch] = record
             self.last_admitted, self.last_time_ms = record.epoch, record.time_ms
@@ -103,6 +116,9 @@ class Index:
                     )
                     offsets[name] = end
                 last = record.epoch
+            elif isinstance(record, Partitioned):
+                if self.partitioned.get(record.operator) == record:
+                    continue
             else:
                 done = committed.get(record.unit, NO_EPOCH)
                 if record.epoch <= done:
@@ -132,7 +148,7 @@ class Index:
             return self
         offsets, committed = dict(self.base.offsets), dict(self.base.committed)
         for record in self.records:
-            if record.epoch > epoch:
+            if isinstance(record, Partitioned) or record.epoch > epoch:
                 continue
             if isinstance(record, Admitted):
                 offsets.update((name, end) for name, (_, end) in record.slices.items())
@@ -140,7 +156,8 @@ class Index:
                 committed[record.unit] = record.epoch
         time_ms = self.admitted[epoch].time_ms
         base = Trimmed(epoch, time_ms, offsets, committed, self.event_times_ms(epoch))
-        return Index(base, [record for record in self.records if record.epoch > epoch])
+        later = [r for r in self.records if not isinstance(r, Partitioned) and r.epoch > epoch]
+        return Index(base, [*self.partitioned.values(), *later])
 
 
 def to_json(record: Record) -> dict[str, Any]:
@@ -152,12 +169,18 @@ def to_json(record: Record) -> dict[str, Any]:
             "slices": slices,
             "digest": record.digest,
         }
+    if isinstance(record, Partitioned):
+        shards = [[index, *slots] for index, slots in record.shards]
+        return {"partitioned": record.operator, "declared": record.declared, "shards": shards}
     return {"committed": int(record.epoch), "unit": record.unit, "event_times_ms": _plain(record.event_times_ms)}
 
 
 def from_json(data: Mapping[str, Any]) -> Record:
     if "committed" in data:
         return Committed(Epoch(data["committed"]), UnitName(data["unit"]), data["event_times_ms"])
+    if "partitioned" in data:
+        shards = tuple((index, (first, last)) for index, first, last in data["shards"])
+        return Partitioned(OperatorName(data["partitioned"]), data["declared"], shards)
     slices = {SourceName(name): (Offset(start), Offset(end)) for name, (start, end) in data["slices"].items()}
     record = Admitted(Epoch(data["admitted"]), data["time_ms"], slices)
     if record.digest != data["digest"]:

@@ -29,13 +29,13 @@ from perseid.operators.output import fit
 from perseid.scaling.routing import even_slots
 from perseid.state.codec import decode, encode
 from perseid.state.operator_state import capture, fresh, restore, run_epoch, state_bytes
-from perseid.state.partition import SlotRange, merge_state, partition_processing_state
+from perseid.state.partition import merge_state, partition_processing_state
 from perseid.state.timers import Timer
 from perseid.testing.clock import Clock
 from perseid.testing.equality import same
 from perseid.testing.inputs import Inputs, Rows
 from perseid.testing.schemas import schema_of
-from perseid.vocabulary import Epoch, OperatorName, ShardId
+from perseid.vocabulary import Epoch, OperatorName, ShardId, SlotRange
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,9 @@ import pyarrow as pa
 
 from perseid.errors import SettingsError
 from perseid.graph.nodes import ROWS
-from perseid.state.partition import SlotRange
 from perseid.state.slots import slot_of
 from perseid.testing.schemas import schema_of
-from perseid.vocabulary import SLOTS
+from perseid.vocabulary import SLOTS, SlotRange
 
 Rows: TypeAlias = "pa.Table | Iterable[Mapping[str, Any]] | Mapping[str, Sequence[Any]] | None"
 """What an epoch is given: a table, rows as mappings, columns by name, or nothing."""

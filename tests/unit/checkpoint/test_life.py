@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from perseid.checkpoint.life import PendingCheckpoint
+from perseid.checkpoint.life import CompletedCheckpoint, PendingCheckpoint
 from perseid.checkpoint.schemes import parallel
 from perseid.duration import every
 from perseid.errors import SettingsError
@@ -20,6 +20,7 @@ class Saved:
     index: int
     epoch: int
     state_bytes: int = 0
+    slots: tuple[int, int] = (0, 256)
 
 
 def pending(kind: str = "transient") -> PendingCheckpoint:
@@ -62,6 +63,16 @@ def test_a_snapshot_of_another_epoch_is_not_taken() -> None:
     p.cut_known("up", 8)
     with pytest.raises(AssertionError, match="wrong epoch"):
         p.shard_saved(ShardId("a", 0), Saved("a", 0, 7))
+
+
+def test_how_large_shards_were_is_known_also_of_shards_that_were_cut_otherwise() -> None:
+    saved = [Saved("a", 0, 8, 300, (0, 128)), Saved("a", 1, 8, 500, (128, 256))]
+    done = CompletedCheckpoint(1, {"up": 8}, {ShardId("a", s.index): s for s in saved}, {})  # type: ignore[dict-item,arg-type]
+    assert done.own_size("up", {ShardId("a", 0): (0, 128)}) == 300
+    assert done.own_size("up", {ShardId("a", 2): (0, 256)}) == 800, "one that takes over from both"
+    assert done.own_size("up", {ShardId("a", 3): (0, 64), ShardId("a", 4): (64, 128)}) == 300, "a file is read once"
+    assert done.own_size("up", {ShardId("a", 0): (64, 192)}) == 800, "the number alone says nothing"
+    assert done.own_size("up", {ShardId("b", 0): (0, 256)}) is None
 
 
 def test_a_period_of_zero_is_refused() -> None:

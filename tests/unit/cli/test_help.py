@@ -6,11 +6,11 @@ from perseid.cli.main import app
 
 def test_the_bare_command_lists_the_commands():
     output = CliRunner().invoke(app, []).output
-    for command in ("demo", "run", "inspect", "replay", "simulate", "bench", "chaos", "app"):
+    for command in ("demo", "run", "scale", "inspect", "replay", "simulate", "bench", "chaos", "app"):
         assert command in output
 
 
-@pytest.mark.parametrize("command", ["demo", "run", "inspect", "replay", "simulate", "bench", "chaos", "app"])
+@pytest.mark.parametrize("command", ["demo", "run", "scale", "inspect", "replay", "simulate", "bench", "chaos", "app"])
 def test_every_command_has_an_example(command):
     result = CliRunner().invoke(app, [command, "--help"])
     assert result.exit_code == 0

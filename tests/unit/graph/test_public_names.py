@@ -11,7 +11,7 @@ import perseid
 def test_the_public_names() -> None:
     assert sorted(perseid.__all__) == [
         "App", "Context", "Duration", "EpochInfo", "EventTime", "KeyedOperator", "Operator", "PerseidError", "Stream",
-        "Timer", "adaptive", "baseline", "event_time", "every", "oracle", "parallel", "recording", "sinks", "source", "sources",
+        "Timer", "adaptive", "auto", "baseline", "event_time", "every", "oracle", "parallel", "recording", "sinks", "source", "sources",
         "state",
     ]  # fmt: skip
 

@@ -14,6 +14,7 @@ from perseid.vocabulary import ShardId
 class Saved:
     operator: str
     index: int
+    slots: tuple[int, int]
     epoch: int
     state_bytes: int = 0
 
@@ -32,7 +33,7 @@ def topology(kind: str = "transient", stacked: bool = False) -> Topology:
 
 def checkpoint(id: int, **cuts: int) -> CompletedCheckpoint:
     up, down = cuts.get("up", cuts.get("main", 0)), cuts.get("down", cuts.get("main", 0))
-    saved = {A0: Saved("a", 0, up), A1: Saved("a", 1, up), B0: Saved("b", 0, down)}
+    saved = {A0: Saved("a", 0, (0, 128), up), A1: Saved("a", 1, (128, 256), up), B0: Saved("b", 0, (0, 256), down)}
     return CompletedCheckpoint(id, cuts, saved, {})  # type: ignore[arg-type]
 
 
@@ -40,6 +41,7 @@ def seen(*lost: ShardId, checkpoints: tuple[CompletedCheckpoint, ...] = (), **mo
     fields: dict[str, object] = {
         "finished": {"up": 9, "down": 8, "main": 9},
         "lost": frozenset(lost),
+        "slots": {A0: (0, 128), A1: (128, 256), B0: (0, 256)},
         "checkpoints": checkpoints,
         "newest": checkpoints[0].id if checkpoints else None,
         "everything": False,
@@ -56,7 +58,7 @@ def test_a_shard_fed_by_a_source_goes_back_alone() -> None:
 
 def test_without_a_checkpoint_it_starts_fresh_and_replays_all() -> None:
     plan = decide(topology(), seen(A0))
-    assert plan.shards == {A0: None} and plan.replay == {"up": (1, 9)}
+    assert plan.shards == {A0: ()} and plan.replay == {"up": (1, 9)}
 
 
 def test_a_shard_fed_by_a_transient_stream_takes_the_application_with_it() -> None:

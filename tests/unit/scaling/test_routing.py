@@ -7,19 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perseid.scaling.pool import Pool
-from perseid.scaling.routing import RoutingTable, even_slots, place
+from perseid.scaling.routing import RoutingTable, even_slots, numbered, place
 from perseid.vocabulary import SLOTS, ShardId
 
 
 @given(st.integers(1, SLOTS))
 def test_even_slots_cover_the_key_space_without_gap(shards: int) -> None:
-    RoutingTable.initial({"o": shards}).check()  # type: ignore[dict-item]
+    RoutingTable.initial({"o": numbered(even_slots(shards))}).check()  # type: ignore[dict-item]
     sizes = [high - low for low, high in even_slots(shards)]
     assert max(sizes) - min(sizes) <= 1
 
 
 def test_every_change_is_a_new_version() -> None:
-    table = RoutingTable.initial({"o": 2})  # type: ignore[dict-item]
+    table = RoutingTable.initial({"o": numbered(even_slots(2))})  # type: ignore[dict-item]
     moved = table.moved({ShardId("o", 1): 7})  # type: ignore[dict-item, arg-type]
     assert (table.version, moved.version) == (1, 2)
     assert table.host_of(ShardId("o", 1)) is None and moved.host_of(ShardId("o", 1)) == 7  # type: ignore[arg-type]
@@ -27,7 +27,7 @@ def test_every_change_is_a_new_version() -> None:
 
 
 def test_a_gap_is_found() -> None:
-    table = RoutingTable.initial({"o": 2})  # type: ignore[dict-item]
+    table = RoutingTable.initial({"o": numbered(even_slots(2))})  # type: ignore[dict-item]
     broken = {s: r for s, r in table.routes.items() if s.index == 0}
     with pytest.raises(AssertionError, match="cover"):
         RoutingTable(table.version, broken).check()

@@ -32,11 +32,18 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HeldShards:
     monkeypatch.setattr(size_estimate, "SHARE", 1.0)  # every epoch is sized
     schema = pa.schema([("n", pa.int64())])
     spec = OperatorSpec(
-        OperatorName("pool"), Pool(), ("k",), ("rows",), None, schema.serialize().to_pybytes(), retained=False
+        OperatorName("pool"),
+        Pool(),
+        {"rows": ("k",)},
+        ("int64",),
+        ("rows",),
+        None,
+        schema.serialize().to_pybytes(),
+        retained=False,
     )
     shards = HeldShards(Store.at(str(tmp_path / "root")), None, tmp_path, [spec])
-    entries = [{"operator": "pool", "index": i, "snapshot": None, "epoch": 0, "homes": [], "upto": 0} for i in range(2)]
-    shards.restore({"version": 1, "retain_from": 1, "shards": entries})
+    entries = [{"operator": "pool", "index": i, "parts": [], "epoch": 0, "homes": [], "upto": 0} for i in range(2)]
+    shards.adopt(shards.restored({"version": 1, "retain_from": 1, "shards": entries})[0])
     return shards
 
 

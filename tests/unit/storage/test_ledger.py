@@ -12,6 +12,7 @@ from perseid.errors import CorruptData, Fenced, StorageFailed
 from perseid.storage import layout
 from perseid.storage.lease import Lease
 from perseid.storage.ledger import Admitted, Committed, Ledger
+from perseid.storage.records import Partitioned
 from perseid.storage.store import Store
 from perseid.vocabulary import Generation
 
@@ -369,3 +370,19 @@ def test_a_view_cannot_be_written_to(store: Store, start: Starter) -> None:
     assert store.list("") == []
     with pytest.raises(AssertionError, match="reading only"):
         Ledger.view(store).append(admitted(1))
+
+
+def test_the_newest_division_of_an_operator_outlives_drivers_and_trims(
+    any_store: Store, start: Starter, take_over: Starter
+) -> None:
+    ledger = Ledger.open(any_store, start(any_store))
+    first = Partitioned("count", 2, ((0, (0, 128)), (1, (128, 256))))
+    newest = Partitioned("count", 2, ((2, (0, 100)), (3, (100, 256))))
+    other = Partitioned("sum", 1, ((0, (0, 256)),))
+    ledger.append(first, other)
+    ledger.append(admitted(1), admitted(2), newest)
+    ledger.append(newest)  # no news
+    ledger.trim(2)
+    assert ledger.partitioned == {"count": newest, "sum": other}
+    again = Ledger.open(any_store, take_over(any_store))
+    assert again.partitioned == {"count": newest, "sum": other} and contents(again) == contents(ledger)

@@ -1,0 +1,256 @@
+"""The way back, step by step: what the controller commands while something is lost (M6, S4).
+
+Units that hold lost shards come to rest → plan → hosts restore shards under a new routing version → missed epochs are replayed
+into them → done. ``Recovering`` remembers how far it has come, ``recovery.plan`` decides what goes back to where.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from perseid.checkpoint.life import bytes_of
+from perseid.engine import commands as do
+from perseid.engine import events as on
+from perseid.engine.recovering import Recovering
+from perseid.recovery.plan import Observation, RecoveryPlan, decide
+from perseid.scaling.routing import place
+from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, SlotRange, UnitName
+
+if TYPE_CHECKING:
+    from perseid.engine.controller import Controller
+
+RETRY_PAUSE_MS = 100
+RETRY_PAUSE_LIMIT_MS = 5_000
+BURST_PATIENCE_MS = 1_500
+GROWTH_PATIENCE_MS = 5_000
+
+
+class RecoverySteps:
+    """Takes the controller's recovery from one step to the next."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._of = controller
+
+    def lose(
+        self, shards: set[ShardId], reason: str, *, everything: bool = False, detect_ms: int = 0
+    ) -> list[do.Command]:
+        """These shards are gone: a recovery begins, or begins anew with all that is not yet back."""
+        of = self._of
+        given_up = of.scale.give_up(reason, again=True)
+        if of.recovering is None:
+            of.recovering = Recovering(set(shards), everything, reason, of.now_ms - detect_ms, step_ms=of.now_ms)
+            of.recovering.phases_ms["detect"] = detect_ms
+        else:
+            of.recovering.restart(shards, reason, of.now_ms)
+            of.recovering.everything |= everything
+        return [*given_up, *of.checkpoints.abort(reason)]
+
+    def restore_failed(self, event: on.RestoreFailed) -> tuple[do.Command, ...]:
+        of, recovering = self._of, self._of.recovering
+        if recovering is None or recovering.plan is None or recovering.version != event.version:
+            return ()
+        if event.corrupt and recovering.plan.checkpoint is not None:
+            of.checkpoints.discard(recovering.plan.checkpoint)
+        elif not event.corrupt and not (event.storage and self._wait_for_storage(recovering)):
+            of.error = event.message
+        recovering.restart(set(), event.message, of.now_ms)
+        return ()
+
+    def advance(self) -> list[do.Command]:
+        """The next step, if it can be taken."""
+        of, recovering = self._of, self._of.recovering
+        assert recovering is not None
+        if of.phase != "starting":
+            of.phase = "recovering"
+        if recovering.plan is None:
+            return self._plan(recovering)
+        commands: list[do.Command] = []
+        if recovering.unwritten and of.now_ms >= recovering.not_before_ms:
+            commands += [self._write_down(operator) for operator in sorted(recovering.unwritten)]
+            recovering.unwritten.clear()
+        if not recovering.restoring:
+            catching_up = recovering.to_replay | recovering.replaying
+            # A unit below may have to ask the one above for an epoch once more: that one comes first.
+            ready = {u for u in recovering.to_replay if not catching_up & of.topology.above(u)}
+            commands += self._replay(recovering, recovering.plan, ready)
+        if recovering.done:
+            recovering.step_done("catch_up", of.now_ms)
+            for state in of.pipeline.units.values():
+                state.not_before_ms = 0
+            of.recovering = None
+            duration = of.now_ms - recovering.since_ms
+            commands.append(do.RecoveryEnded(recovering.plan, duration, dict(recovering.phases_ms)))
+            again = of.checkpoints.repartitioned(of.routing.routes, of.now_ms) if recovering.divided else ()
+            commands += again or of.checkpoints.running(of.now_ms)
+            commands += of.trim() if of.trims else ()
+        return commands
+
+    def _plan(self, recovering: Recovering) -> list[do.Command]:
+        of = self._of
+        affected = {of.topology.unit_of(s.operator) for s in recovering.lost}
+        if recovering.everything:
+            affected = set(of.pipeline.units)
+        commands: list[do.Command] = []
+        for unit in sorted(affected):
+            commands += of.cancel(unit)
+        if any(not of.pipeline.units[u].idle for u in affected) or not self._enough_hosts(recovering):
+            return commands
+        pausing = [recovering.not_before_ms]
+        pausing += [s.not_before_ms for u, s in of.pipeline.units.items() if u in affected]
+        if of.phase != "starting":  # hosts that die together are noticed one after the other: one burst, one recovery
+            pausing.append(recovering.step_ms + of.settings.heartbeat_ms // 2)
+        if of.now_ms < max(pausing, default=0):
+            return commands
+        seen = Observation(
+            finished={u: s.finished for u, s in of.pipeline.units.items()},
+            lost=frozenset(recovering.lost),
+            slots={shard: route.slots for shard, route in of.routing.routes.items()},
+            checkpoints=tuple(of.checkpoints.completed),
+            newest=of.checkpoints.trimmed_by,
+            everything=recovering.everything,
+            oldest_epoch=of.oldest_epoch,
+        )
+        plan = decide(of.topology, seen)
+        if plan.mode == "shards" and self._may_divide(recovering, plan):
+            commands += self._divide(recovering)
+            slots = {shard: route.slots for shard, route in of.routing.routes.items()}
+            plan = decide(of.topology, replace(seen, lost=frozenset(recovering.lost), slots=slots))
+        if plan.mode == "application" and not recovering.everything:
+            recovering.everything = True  # the units not affected so far must come to rest too
+            recovering.lost |= set(of.routing.routes)
+            return [*commands, *of.checkpoints.abort(recovering.reason), *self._plan(recovering)]
+        recovering.plan = plan
+        recovering.lost |= set(plan.shards)
+        recovering.step_done("reload", of.now_ms)
+        commands.append(do.RecoveryBegan(recovering.reason, plan))
+        return [*commands, *self._restore(recovering, plan)]
+
+    def _may_divide(self, recovering: Recovering, plan: RecoveryPlan) -> bool:
+        """Parallel recovery: is there something to replay, somebody to share it, and nothing that is told apart by shard?"""
+        of = self._of
+        operators = {shard.operator for shard in recovering.lost}
+        aside = {shard.operator for shards in of.set_aside.values() for shard in shards}
+        ready = operators <= of.settings.scalable and not operators & aside and not recovering.divided
+        ways = of.settings.parallel_recovery
+        after = Counter(shard.operator for shard in (*of.routing.routes, *(ways - 1) * list(recovering.lost)))
+        bounded = all(after[o] <= ways * of.topology.operators[o] for o in operators)  # loss after loss must not add up
+        return ready and bounded and min(ways, len(of.hosts)) > 1 and bool(plan.replay)
+
+    def _divide(self, recovering: Recovering) -> list[do.Command]:
+        """Every lost shard becomes several, each of which has less to read and less to replay: a scale out of what is lost (S4)."""
+        of = self._of
+        recovering.divided = True
+        commands: list[do.Command] = []
+        for operator in sorted({shard.operator for shard in recovering.lost}):
+            routes = of.routing.of(operator)
+            ranges = [part for r in routes if r.shard in recovering.lost for part in self._pieces(r.slots)]
+            fresh = of.scale.new_shards(operator, ranges)
+            kept = tuple((r.shard.index, r.slots) for r in routes if r.shard not in recovering.lost)
+            hosts = {r.shard: r.host for r in routes if r.shard not in recovering.lost}
+            shards = tuple(sorted((*kept, *fresh), key=lambda shard: shard[1]))
+            new = {ShardId(operator, index): None for index, _ in fresh}
+            of.routing = of.routing.repartitioned(operator, shards, {**hosts, **new})
+            recovering.lost = {s for s in recovering.lost if s.operator != operator} | set(new)
+            recovering.writing[operator] = of.routing.version
+            commands.append(self._write_down(operator))
+        of.scale.settle_pool()
+        return commands
+
+    def _pieces(self, slots: SlotRange) -> list[SlotRange]:
+        count = min(self._of.settings.parallel_recovery, len(self._of.hosts), slots[1] - slots[0])
+        bounds = [slots[0] + (slots[1] - slots[0]) * i // count for i in range(count + 1)]
+        return list(pairwise(bounds))
+
+    def _write_down(self, operator: OperatorName) -> do.WritePartition:
+        of, recovering = self._of, self._of.recovering
+        assert recovering is not None
+        shards, declared = of.routing.shards(operator), of.topology.operators[operator]
+        return do.WritePartition(operator, declared, shards, recovering.writing[operator])
+
+    def written_down(self, event: on.PartitionWritten) -> list[do.Command]:
+        """The ledger knows of the division; or could not be written, which is tried until it can."""
+        of, recovering = self._of, self._of.recovering
+        if recovering is None or recovering.writing.get(event.operator) != event.version:
+            return []
+        if event.error is None:
+            del recovering.writing[event.operator]
+            return []
+        recovering.unwritten.add(event.operator)
+        if not self._wait_for_storage(recovering):
+            of.error = event.error
+        return []
+
+    def _wait_for_storage(self, recovering: Recovering) -> bool:
+        """Out of reach is not lost: there is another try after a pause, but not for ever."""
+        if recovering.failed_restores >= self._of.settings.storage_retries:
+            return False
+        recovering.failed_restores += 1
+        pause_ms = min(RETRY_PAUSE_MS * 2 ** (recovering.failed_restores - 1), RETRY_PAUSE_LIMIT_MS)
+        recovering.not_before_ms = self._of.now_ms + pause_ms
+        return True
+
+    def _enough_hosts(self, recovering: Recovering) -> bool:
+        """One host will do to bring back a part; after a burst it pays to wait a moment for the others."""
+        of = self._of
+        if len(of.hosts) >= of.pool.hosts:
+            return True
+        if of.phase == "starting":  # more than it was promised is waited for, but not for long
+            patient = of.now_ms - recovering.step_ms < GROWTH_PATIENCE_MS
+            return len(of.hosts) >= of.settings.hosts and not patient
+        if not of.hosts:
+            return False
+        return len(recovering.lost) < len(of.routing.routes) or of.now_ms - recovering.step_ms >= BURST_PATIENCE_MS
+
+    def _restore(self, recovering: Recovering, plan: RecoveryPlan) -> list[do.Command]:
+        of = self._of
+        commands: list[do.Command] = []
+        if plan.mode == "application":
+            of.checkpoints.went_back()
+            of.restored = plan.checkpoint
+            chosen = next((c for c in of.checkpoints.completed if c.id == plan.checkpoint), None)
+            for unit, epoch in plan.base.items():
+                of.pipeline.units[unit].finished = of.pipeline.units[unit].put_back = epoch
+            commands.append(do.ResetStreams(dict(chosen.inflight) if chosen else {}, dict(plan.base)))
+        staying = {s: h for s in plan.shards if (h := of.routing.host_of(s)) in of.hosts and h is not None}
+        load = {h: len([s for s in of.routing.shards_on(h) if s not in plan.shards or s in staying]) for h in of.hosts}
+        working = {h: n for h, n in load.items() if n} if of.phase != "starting" else {}
+        idle = sorted(h for h in of.hosts if h not in working)
+        if of.phase == "starting":
+            idle = idle[: of.pool.hosts]
+        placed = {**place([s for s in plan.shards if s not in staying], working, idle), **staying}
+        of.routing = of.routing.moved(dict(placed))
+        recovering.version = of.routing.version
+        shards_of: dict[HostId, list[ShardId]] = {}
+        for shard in sorted(placed):
+            shards_of.setdefault(placed[shard], []).append(shard)
+        recovering.restoring = set(shards_of)
+        recovering.to_replay = set(plan.replay)
+        upto = {unit: last for unit, (_, last) in plan.replay.items()}
+        for host, mine in sorted(shards_of.items()):
+            of.detector.work_began(host, of.now_ms, bytes_of(part for s in mine for part in plan.shards[s]))
+            units = {s: of.topology.unit_of(s.operator) for s in mine}
+            retain = min(of.pipeline.consumed(unit) for unit in units.values())
+            shards = tuple((of.routing.routes[s], plan.shards[s], plan.base[units[s]]) for s in mine)
+            commands.append(do.RestoreShards(host, of.routing.version, shards, Epoch(retain + 1), upto))
+        if not placed:
+            commands += self.advance()
+        return commands
+
+    def _replay(self, recovering: Recovering, plan: RecoveryPlan, units: set[UnitName]) -> list[do.Command]:
+        """Feed restored shards what they missed, unless kept input has brought them there already."""
+        of = self._of
+        commands: list[do.Command] = []
+        for unit in sorted(units):
+            last = plan.replay[unit][1]
+            mine = [s for s in plan.shards if of.topology.unit_of(s.operator) == unit]
+            stands, behind = recovering.behind(mine, plan.base[unit], last)
+            recovering.to_replay.discard(unit)
+            if not behind:
+                continue
+            recovering.replaying.add(unit)
+            attempt, again = of.pipeline.started(unit, last, replaying=True), recovering.failed_replays > 0
+            commands.append(of.replay(unit, attempt, behind, Epoch(stands + 1), last, of.routing, again=again))
+        return commands

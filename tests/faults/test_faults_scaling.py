@@ -1,0 +1,168 @@
+"""Shards of a running operator are divided anew, and whatever fails meanwhile, every row counts once (S3, S4)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import apps
+import pytest
+from apps import Begin, Folder
+from driver import ROWS as ROWS_OF_DRIVER
+from driver import Start
+from pyspark.sql import SparkSession
+
+from perseid import App
+from perseid.errors import GraphChanged, ScaleFailed
+from perseid.spark.runtime import Running
+from perseid.storage import requests
+from perseid.storage.store import Store
+from perseid.testing import session
+from perseid.testing.counter import count_fault
+
+pytestmark = pytest.mark.spark
+
+HALF, ROWS = 3_000, 6_000
+
+
+@pytest.fixture(scope="module")
+def perseid_spark() -> Iterator[SparkSession]:
+    """With room for the hosts of new shards."""
+    made = session(hosts=5, spares=1)
+    yield made
+    made.stop()
+
+
+def moved_on(running: Running, epochs: int = 3) -> None:
+    apps.wait_for_epoch(running, running.progress().epoch + epochs)
+
+
+def test_an_operator_grows_and_shrinks_while_its_stream_runs(begin: Begin, folder: Folder) -> None:
+    rows = 24_000
+    running = begin(apps.counts(folder.out, rows, rate=1_500, shards=2), period=5)
+    apps.wait_for_epoch(running, 3)
+    grown = running.scale("count", shards=4)
+    assert (grown.before, grown.shards) == (2, 4)
+    apps.wait_until(lambda: len([h for h in running.progress().hosts if h.shards]) == 4, "a host for each shard")
+    moved_on(running)
+    shrunk = running.scale("count", shards=2)
+    assert (shrunk.before, shrunk.shards) == (4, 2)
+    moved_on(running)
+    apps.end(running)
+    apps.check_counts(folder.out, rows)
+    assert max(grown.pause_ms, shrunk.pause_ms) < 1_000
+
+
+SHAPES: dict[str, tuple[str, Callable[..., App], Callable[[str, int], Any]]] = {
+    "the lower of two operators": ("rollup", apps.chain, apps.check_rollup),
+    "the upper of two operators": ("count", apps.chain, apps.check_rollup),
+    "behind a transient stream": ("rollup", apps.units, apps.check_units),
+    "before a transient stream": ("count", apps.units, apps.check_units),
+    "two inputs": ("both", apps.two_inputs, apps.check_two_inputs),
+    "rows in order": ("fold", apps.ordered, apps.check_ordered),
+    "timers and time to live": ("visits", apps.visits, apps.check_visits),
+}
+QUICK = ("the upper of two operators", "behind a transient stream", "timers and time to live")
+
+
+@pytest.mark.parametrize("shape", [s if s in QUICK else pytest.param(s, marks=pytest.mark.slow) for s in SHAPES])
+def test_every_kind_of_operator_can_be_scaled(begin: Begin, folder: Folder, shape: str) -> None:
+    operator, build, check = SHAPES[shape]
+    rows = 14_000
+    running = begin(build(folder.out, rows, 2_000), period=1.5)
+    apps.wait_for_epoch(running, 3)
+    running.scale(operator, shards=3)
+    moved_on(running)
+    running.scale(operator, shards=1)
+    moved_on(running)
+    apps.end(running)
+    check(folder.out, rows)
+
+
+def test_a_host_killed_while_it_prepares_new_shards_costs_only_the_attempt(begin: Begin, folder: Folder) -> None:
+    rows = 24_000
+    running = begin(apps.counts(folder.out, rows, rate=1_500, shards=2, operator=apps.Weighty()), period=60)
+    apps.wait_for_epoch(running, 5)
+    asked = threading.Thread(target=lambda: done.append(running.scale("count", shards=4)), daemon=True)
+    done: list[Any] = []
+    asked.start()
+    controller = running._shell.controller
+
+    def preparing() -> int | None:
+        scaling = controller.scaling
+        if scaling is None or scaling.phase != "preparing" or not scaling.waiting:
+            return None
+        link = running._shell.hosts.link(min(scaling.waiting))
+        return link.process.pid if link is not None else None
+
+    os.kill(apps.wait_until(preparing, "a host that prepares"), signal.SIGKILL)
+    count_fault("kill")
+    asked.join(90)
+    assert done and done[0].shards == 4
+    moved_on(running)
+    apps.end(running)
+    apps.check_counts(folder.out, rows)
+    given_up = [entry for entry in folder.journal() if entry["kind"] == "scale_given_up"]
+    assert [entry["again"] for entry in given_up] == [True]
+    assert [e["reason"] for e in folder.journal() if e["kind"] == "recovery_started"] == ["start"]
+
+
+def asked_for(folder: Folder, shards: int) -> str:
+    """As ``perseid scale`` does, from another process than the driver's."""
+    return requests.ask(Store.at(folder.root), {"scale": "count", "shards": shards})
+
+
+def test_a_driver_killed_after_a_scale_goes_on_with_the_new_shards(start: Start, folder: Folder) -> None:
+    first = start("counts", "--rate", "1500")
+    first.wait_for_epoch(4)
+    scaled = requests.wait(Store.at(folder.root), asked_for(folder, 5), 60)["scaled"]
+    assert (scaled["before"], scaled["shards"]) == (3, 5)
+    first.wait_for_epoch(first.picture.epoch + 2)
+    first.kill()
+    count_fault("crash_driver")
+    second = start("counts", "--rate", "1500")
+    second.wait_for_epoch(1)
+    assert sum(len(host.shards) for host in second.picture.hosts) == 5
+    second.finish()
+    apps.check_counts(folder.out, ROWS_OF_DRIVER)
+
+
+@pytest.mark.parametrize("phase", ["checkpoint_decided", pytest.param("shards_assigned", marks=pytest.mark.slow)])
+def test_a_driver_killed_in_the_midst_of_a_scale_leaves_the_wish_to_the_next(
+    start: Start, folder: Folder, phase: str
+) -> None:
+    first = start("counts", "--rate", "1500", "--period", "60")
+    first.wait_for_epoch(4)
+    name = asked_for(folder, 5)
+    before = folder.kinds().count(phase)
+    first.wait_until(lambda: folder.kinds().count(phase) > before, phase)
+    first.kill()
+    count_fault("crash_driver")
+    second = start("counts", "--rate", "1500", "--period", "60")
+    assert requests.wait(Store.at(folder.root), name, 60)["scaled"]["shards"] == 5
+    second.finish()
+    apps.check_counts(folder.out, ROWS_OF_DRIVER)
+
+
+def test_a_restart_with_another_number_of_shards_goes_on_from_what_the_others_saved(
+    begin: Begin, folder: Folder
+) -> None:
+    for rows, shards in ((2_000, 2), (4_000, 5), (6_000, 1)):
+        running = begin(apps.counts(folder.out, rows, shards=shards))
+        apps.end(running)
+        assert len({s for h in running.progress().hosts for s in h.shards}) == shards
+    apps.check_counts(folder.out, 6_000)
+
+
+def test_state_that_cannot_be_divided_is_named(begin: Begin, folder: Folder) -> None:
+    running = begin(apps.counts(folder.out, HALF, operator=apps.Heavy(), shards=2))
+    with pytest.raises(ScaleFailed, match=r"'count'.*field 'ballast' is a list.*split="):
+        running.scale("count", 3)
+    apps.end(running)
+    with pytest.raises(GraphChanged, match=r"'count'.*field 'ballast' is a list.*split="):
+        begin(apps.counts(folder.out, ROWS, operator=apps.Heavy(), shards=3))
+    apps.end(begin(apps.counts(folder.out, ROWS, operator=apps.Heavy(), shards=2)))
+    apps.check_counts(folder.out, ROWS)
