@@ -118,7 +118,7 @@ def asked_for(folder: Folder, shards: int) -> str:
 def test_a_driver_killed_after_a_scale_goes_on_with_the_new_shards(start: Start, folder: Folder) -> None:
     first = start("counts", "--rate", "1500")
     first.wait_for_epoch(4)
-    scaled = requests.wait(Store.at(folder.root), asked_for(folder, 5), 60)["scaled"]
+    scaled = requests.wait(Store.at(folder.root), asked_for(folder, 5), 150)["scaled"]
     assert (scaled["before"], scaled["shards"]) == (3, 5)
     first.wait_for_epoch(first.picture.epoch + 2)
     first.kill()
@@ -142,7 +142,7 @@ def test_a_driver_killed_in_the_midst_of_a_scale_leaves_the_wish_to_the_next(
     first.kill()
     count_fault("crash_driver")
     second = start("counts", "--rate", "1500", "--period", "60")
-    assert requests.wait(Store.at(folder.root), name, 60)["scaled"]["shards"] == 5
+    assert requests.wait(Store.at(folder.root), name, 150)["scaled"]["shards"] == 5
     second.finish()
     apps.check_counts(folder.out, ROWS_OF_DRIVER)
 
