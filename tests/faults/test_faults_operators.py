@@ -42,7 +42,7 @@ def test_an_operator_that_keeps_raising_stops_the_application_which_resumes_afte
     shard = next(i for i in range(3) if f"shard {i}" in message)
     assert "operator 'count'" in message and f"epoch {epoch}" in message and "first rows" in message, message
     assert "row 2100 is more than I can take" in message and "'seq'" in message
-    assert [e["shard"] for e in folder.journal() if e["kind"] == "operator_failed"] == [shard] * 3
+    assert _counted_failures(folder) == [shard] * 3
     Path(f"{folder.root}-mark").unlink()
     again = begin(breaking(folder, "while"))
     assert again.wait(240)
@@ -81,3 +81,17 @@ def test_an_output_that_does_not_fit_its_schema_says_so_and_loses_nothing(begin:
     message = str(caught.value)
     assert "operator 'count'" in message and "'added'" in message and "declared int64" in message, message
     assert not any(apps.epochs_of(folder.out).values())
+
+
+def _counted_failures(folder: Folder) -> list[int]:
+    """Shards whose failures count as the operator's own: not those of an epoch that is given up anyway, since a host was lost.
+
+    Spark 4.3 takes a task that is interrupted while its Python worker starts for a lost daemon, and ends all workers of the executor.
+    """
+    shards, lost = [], False
+    for entry in folder.journal():
+        if entry["kind"] in ("host_lost", "recovery_finished"):
+            lost = entry["kind"] == "host_lost"
+        elif entry["kind"] == "operator_failed" and not lost:
+            shards.append(entry["shard"])
+    return shards

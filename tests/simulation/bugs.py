@@ -19,6 +19,7 @@ from perseid.recovery.detection import Detector
 from perseid.recovery.plan import Observation, RecoveryPlan, decide
 from perseid.scaling.machine import Scaling
 from perseid.scaling.routing import RoutingTable
+from perseid.simulation.keeper import Keeper
 from perseid.simulation.values import State
 from perseid.simulation.world import Engine
 from perseid.vocabulary import Epoch, HostId, Version
@@ -113,11 +114,17 @@ def gives_two_attempts_to_scale_one_version(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RoutingTable, "moved", lambda table, hosts: moved(table, hosts) if hosts else table)
 
 
+def commits_a_manifest_before_its_epochs(patch: pytest.MonkeyPatch) -> None:
+    """After a crash in between nobody would commit them any more."""
+    patch.setattr(Keeper, "_write_commits", lambda keeper, pending: None)
+
+
 BUGS: dict[str, Engine | Callable[[pytest.MonkeyPatch], None]] = {
     "trims one epoch too early": Engine(controller=TrimsOneEpochTooEarly),
     "trims by the newest checkpoint": trims_by_the_newest_checkpoint,
     "applies an epoch twice": Engine(shard_log=AppliesAnEpochTwice),
     "commits a manifest before its snapshots": commits_a_manifest_before_its_snapshots,
+    "commits a manifest before its epochs": commits_a_manifest_before_its_epochs,
     "restores mixed versions": restores_mixed_versions,
     "loses epochs in flight": loses_epochs_in_flight,
     "forgets to fence a host that wakes up": forgets_to_fence_a_host_that_wakes_up,

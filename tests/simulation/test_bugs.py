@@ -16,6 +16,7 @@ FOUND_BY = {
     "trims by the newest checkpoint": "trimming",
     "applies an epoch twice": "sinks",
     "commits a manifest before its snapshots": "restores",
+    "commits a manifest before its epochs": "commits",
     "restores mixed versions": "restores",
     "loses epochs in flight": "restores",
     "forgets to fence a host that wakes up": "hosts",

@@ -57,8 +57,9 @@ def test_adaptive_finds_out_when_the_state_is_small_and_says_why_it_checkpoints(
     assert of(journal, "checkpoint_decided")[0]["reason"] == "profiling"
     profiled = next(e for e in of(journal, "profiled") if e["threshold"])  # the first may have seen too few epochs
     assert profiled["dynamic"] == ["pool/0"] and profiled["threshold"] > 0
-    for decided in small():
-        assert decided["bytes"] <= decided["threshold"] and decided["rate"] > 0
+    for decided in small():  # it is small and has begun to grow, or is as small as it was ever seen to become
+        growing = decided["bytes"] <= decided["threshold"] and decided["rate"] > 0
+        assert growing or decided["bytes"] <= decided["low"]
     largest = max(e["state_bytes"] for e in of(journal, "epoch_committed"))
     recorded = perseid.recording(str(root))
     assert len(recorded.sizes) > 1 and max(s.bytes for s in recorded.sizes) == largest

@@ -96,8 +96,7 @@ class Adaptive:
             return None
         alert = self.alert
         if alert is not None and (alert.growing or alert.lowest) and seen.now_ms < self.ends_ms:
-            facts = {"bytes": alert.total, "threshold": alert.threshold, "rate": round(alert.rate)}
-            return Decision(Reason.MINIMUM, facts=facts)
+            return Decision(Reason.MINIMUM, facts=alert.facts)
         if seen.now_ms < self.ends_ms:
             return None
         if self.profile is not None and not self.profile.dynamic:
@@ -149,8 +148,7 @@ class Adaptive:
         if not alert.below:
             self.alert = None
             return (Quieten(),)
-        facts = {"bytes": alert.total, "threshold": alert.threshold, "rate": round(alert.rate)}
-        return (Noted("alert_began", facts),)
+        return (Noted("alert_began", alert.facts),)
 
     def _profiled(self, now_ms: int) -> tuple[SizeCommand, ...]:
         """Every shard has told what it saw: a new threshold."""

@@ -70,6 +70,11 @@ class Alert:
         """Also the moment: the state is as small as it ever becomes."""
         return self.complete and self.fresh and 0 < self.total <= self.low
 
+    @property
+    def facts(self) -> dict[str, object]:
+        """For the journal."""
+        return {"bytes": self.total, "threshold": self.threshold, "low": self.low, "rate": round(self.rate)}
+
     def check(self) -> None:
         """Assert the invariants."""
         assert self.sizes.keys() == self.rates.keys()

@@ -1,7 +1,7 @@
 """The checkers: what must be true of every run, whatever fails. They watch from outside and share no code with the engine.
 
 sinks      every sink holds what the oracle says, every epoch, no matter how often it was run
-commits    the ledger's epochs only rise, none is left out, and a committed epoch is in its sinks
+commits    the ledger's epochs only rise, a committed epoch is in its sinks, and what a checkpoint covers is committed
 restores   whatever is restored comes from one committed checkpoint, whole, and is what the oracle says it was
 scaling    shards that take over from others have their state, to the epoch
 trimming   nothing goes that a checkpoint on the root, or a unit that lags, could still need
@@ -65,10 +65,9 @@ class Witness:
 
     def _commit(self, record: Committed) -> None:
         last = self._committed[record.unit]
-        if record.epoch > last + 1:
-            broken("commits", f"unit {record.unit}: epoch {record.epoch} committed after {last}: one is left out")
-        if (record.unit, record.epoch) not in self.root.sinks:
-            broken("commits", f"unit {record.unit}: epoch {record.epoch} is committed, its sink does not have it")
+        for epoch in range(last + 1, record.epoch + 1):  # a commit counts for all epochs before
+            if (record.unit, Epoch(epoch)) not in self.root.sinks:
+                broken("commits", f"unit {record.unit}: epoch {epoch} is committed, its sink does not have it")
         self._committed[record.unit] = max(last, record.epoch)
         if self.root.ledger.committed.get(record.unit, 0) < self._committed[record.unit]:
             broken("commits", f"unit {record.unit}: the ledger went back behind epoch {last}")
@@ -168,6 +167,11 @@ class Witness:
     def checkpoint_committed(self, manifest: Manifest, alone: Mapping[UnitName, Epoch]) -> None:
         """A manifest is durable: from now on everything may depend on it. ``alone``: where units saved by themselves stand."""
         name = f"checkpoint {manifest.id}"
+        for unit, epoch in manifest.cuts.items():
+            if self.root.ledger.committed.get(unit, 0) < epoch:
+                broken(
+                    "commits", f"{name} covers epoch {epoch} of unit {unit}, which the ledger does not call committed"
+                )
         if self._individual:
             self._saved_alone(manifest, alone)
         for operator, unit in self._unit_of.items():

@@ -138,6 +138,11 @@ class YearWorld(World):
             self.stopped_ms += self.clock.now_ms - asked
             self._asked_ms[key] = self.clock.now_ms
 
+    @property
+    def stop_ms(self) -> float:
+        """How long a unit stands still when it is saved, on average; under baseline it is saved alone, else with the others."""
+        return self.stopped_ms / max(len(self._asked_ms), 1)
+
     def recovery_ended(self, plan: Any, duration_ms: int) -> None:
         super().recovery_ended(plan, duration_ms)
         if self.driver is not None and self._upcoming_ms() > 2 * EPOCH_MS:
@@ -181,7 +186,7 @@ def simulate_year(
     periods = span_ms // PERIOD_MS
     stored = periods * shards * STATE_BYTES
     hours = span_ms / datacenter.HOUR_MS
-    stopped = world.stopped_ms / max(tally.checkpoints, 1) * periods / (span_ms * len(topology.units))
+    stopped = world.stop_ms * periods / span_ms
     rows = world.root.ledger.offsets.get(SourceName("in"), 0)
     overhead = stopped + tally.replayed_rows / max(rows, 1)  # so much more is needed to keep up
     return Year(

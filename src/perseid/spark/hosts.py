@@ -122,14 +122,13 @@ class Hosts:
         for link in [link for link in self._links.values() if link.launch == launch and not link.dropped]:
             self._post(on.HostDisconnected(link.id, reason))
 
-    def _declines(self, launch: int, executor: str) -> bool:
+    def _declines(self, launch: int, executor: str, now: int) -> bool:
         """Is this executor's host better started again, since there are fewer elsewhere? After a few times it is taken as it is.
 
         An executor that died is waited for like that, too: the most there have been are expected, until they do not come.
         """
-        now = executors(self._spark)
         self._executors = max(self._executors, now)
-        hosts = Counter(link.executor for link in self._links.values())
+        hosts = Counter(link.executor for link in self.links)
         least = min(hosts.values(), default=0) if len(hosts) >= self._executors else 0
         if hosts[executor] <= least:
             return False
@@ -183,10 +182,11 @@ class Hosts:
         launch = hello.get("launch")
         if hello.get("kind") != "register" or not isinstance(launch, int):
             return None
+        there_are = executors(self._spark)  # asks the JVM, which may take its time: nobody else has to wait for it
         with self._lock:
             if self._closing or launch in self._dropped_launches:
                 return None  # Spark tried a dropped host's task once more
-            if self._declines(launch, hello["executor"]):
+            if self._declines(launch, hello["executor"], there_are):
                 return None
             host = HostId(self._next)
             self._next += 1

@@ -21,7 +21,7 @@ from perseid.storage import layout
 from perseid.storage.lease import Lease
 from perseid.storage.ledger import Ledger
 from perseid.storage.manifest import Checkpoints, InflightEpoch, Manifest, ShardSnapshot
-from perseid.storage.records import Partitioned
+from perseid.storage.records import Committed, Partitioned
 from perseid.vocabulary import CheckpointId, Epoch, SourceName, UnitName
 
 
@@ -92,6 +92,8 @@ class Keeper:
 
     def _commit_checkpoint(self, pending: PendingCheckpoint, scheme: str, covered: dict[UnitName, Epoch]) -> None:
         self._lease.check()
+        with self._lock:  # first: after a crash in between nobody would commit these epochs any more
+            self._ledger.append(*(Committed(epoch, unit) for unit, epoch in pending.cuts.items() if epoch))
         shards = tuple(s for _, s in sorted(pending.saved.items()) if isinstance(s, ShardSnapshot))
         manifest = Manifest(
             id=pending.id,

@@ -145,7 +145,7 @@ def test_figure_11_number_by_number() -> None:
     c.policy.take_in(SizeTurned(HAU1, 40, 60), 4000)
     assert c.policy.alert.rate == 90
     decision = c.decide(4)
-    assert decision == Decision(Reason.MINIMUM, None, {"bytes": 140, "threshold": S_MAX, "rate": 90})
+    assert decision == Decision(Reason.MINIMUM, None, {"bytes": 140, "threshold": S_MAX, "low": 0, "rate": 90})
     assert Quieten() in c.policy.started(decision, 4000)
     assert not c.policy.alerted and c.decide(4.5) is None
     # The second period begins at t5, above s_max.
