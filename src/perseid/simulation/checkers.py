@@ -6,7 +6,7 @@ restores   whatever is restored comes from one committed checkpoint, whole, and 
 scaling    shards that take over from others have their state, to the epoch
 trimming   nothing goes that a checkpoint on the root, or a unit that lags, could still need
 hosts      a host is given up once, and for good
-progress   after the last fault everything is done within a bound (``World.run``)
+progress   after the last fault something more is committed within a bound, again and again, until all is done (``World.run``)
 
 Each raises ``PropertyBroken`` at the moment it is broken.
 """
@@ -45,6 +45,7 @@ class Witness:
         self._restored: dict[tuple[int, Version], int | None] = {}  # checkpoint by generation and version
         self._dropped: set[tuple[int, HostId]] = set()
         self.oracle = Oracle(topology, cells, self._rows)
+        self.commits = 0  # epochs, of all units
         self.rows_checked = 0
         self.restores = 0
 
@@ -69,6 +70,7 @@ class Witness:
             if (record.unit, Epoch(epoch)) not in self.root.sinks:
                 broken("commits", f"unit {record.unit}: epoch {epoch} is committed, its sink does not have it")
         self._committed[record.unit] = max(last, record.epoch)
+        self.commits += max(0, record.epoch - last)
         if self.root.ledger.committed.get(record.unit, 0) < self._committed[record.unit]:
             broken("commits", f"unit {record.unit}: the ledger went back behind epoch {last}")
 

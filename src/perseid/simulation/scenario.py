@@ -72,7 +72,7 @@ class Scenario:
     chunks: int = 3  # a stage's shards are asked in so many steps
     mishaps: float = 0.05  # how often a task is tried again, outlives its job, or is cut short
     kept: float = 0.5  # how often the input that a dead host kept is found and whole, epoch by epoch
-    patience_ms: int = 240_000  # after the last fault everything must be done within this
+    patience_ms: int = 120_000  # after the last fault something more is committed in every such span, until all is done
     limit_ms: int = 3_600_000
     times: Times = Times()
     scales: tuple[Scale, ...] = ()

@@ -102,9 +102,14 @@ class World:
         """To the end. Raises ``PropertyBroken`` at the first thing that must never be."""
         self.start_driver()
         clock, limit_ms, patience_ms = self.clock, self.scenario.limit_ms, self.scenario.patience_ms
+        committed, since_ms = 0, 0
         while not self.done and clock.step():
-            if clock.now_ms > self.calm_ms + patience_ms and (not self.by_epoch or clock.now_ms > limit_ms):
-                self._hanging()
+            if clock.now_ms > max(self.calm_ms, since_ms) + patience_ms and (
+                not self.by_epoch or clock.now_ms > limit_ms
+            ):
+                if self.witness.commits == committed:
+                    self._hanging()
+                committed, since_ms = self.witness.commits, clock.now_ms
         driver = self.driver
         if driver is None or driver.stopped is None:
             self._hanging()
@@ -120,7 +125,10 @@ class World:
     def _hanging(self) -> None:
         controller = self.driver.controller if self.driver is not None else None
         seen = f"{controller.phase}, {controller.recovering}" if controller is not None else "no driver"
-        broken("progress", f"nothing has gone wrong since {self.calm_ms} ms, and it is not done: {seen}")
+        patience_s = self.scenario.patience_ms / 1000
+        broken(
+            "progress", f"nothing is wrong since {self.calm_ms} ms; no commit for {patience_s:g} s, nor done: {seen}"
+        )
 
     def some(self, what: str) -> int:
         """How long it takes this time."""
