@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import apps
+import psutil
 import pytest
 from apps import Begin, Folder, end
 
@@ -122,6 +125,29 @@ def test_a_host_killed_while_it_writes_a_snapshot_loses_nothing(begin: Begin, fo
     kill(running, host=0)
     end(running)
     apps.check_counts(folder.out, ROWS)
+
+
+@slow
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_child_that_dies_or_sleeps_over_a_snapshot_costs_that_checkpoint_only(
+    begin: Begin, folder: Folder, sent: signal.Signals
+) -> None:
+    running = begin(apps.heavy(folder.out, ROWS), "parallel")
+    apps.wait_for_checkpoint(running)
+
+    def writers() -> list[psutil.Process]:
+        return [child for host in running.progress().hosts for child in psutil.Process(host.pid).children()]
+
+    writer = apps.wait_until(writers, "a child that writes a snapshot")[0]
+    writer.send_signal(sent)
+    end(running)
+    if sent == signal.SIGSTOP:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            writer.kill()
+    apps.check_counts(folder.out, ROWS)
+    kinds = folder.kinds()
+    assert "checkpoint_failed" in kinds
+    assert "checkpoint_committed" in kinds[kinds.index("checkpoint_failed") :]
 
 
 @slow
