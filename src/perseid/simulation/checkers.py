@@ -23,9 +23,9 @@ from perseid.graph.topology import Topology
 from perseid.scaling.routing import Route
 from perseid.simulation.oracle import Oracle
 from perseid.simulation.root import Manifest, Root, Snapshot, checkpoint_of, slices
-from perseid.simulation.values import Cells, Rows, State
+from perseid.simulation.values import Rows, State
 from perseid.storage.records import Admitted, Committed, Record
-from perseid.vocabulary import SLOTS, Epoch, HostId, ShardId, StreamName, UnitName, Version
+from perseid.vocabulary import SLOTS, Epoch, HostId, ShardId, SlotRange, StreamName, UnitName, Version
 
 if TYPE_CHECKING:
     from perseid.simulation.driver import SimulatedDriver
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Witness:
     """Sees everything, believes nothing."""
 
-    def __init__(self, topology: Topology, cells: Cells, root: Root, keep: int, *, individual: bool = False) -> None:
+    def __init__(self, topology: Topology, root: Root, keep: int, *, individual: bool = False) -> None:
         self.topology, self.root, self._keep = topology, root, keep
         self._individual = individual  # units are saved alone (M2): what is committed is each unit's own
         self._own: dict[UnitName, int] = {}  # the newest epoch at which a unit is saved by itself
@@ -44,7 +44,7 @@ class Witness:
         self._committed: dict[UnitName, int] = dict.fromkeys(self._sources, 0)
         self._restored: dict[tuple[int, Version], int | None] = {}  # checkpoint by generation and version
         self._dropped: set[tuple[int, HostId]] = set()
-        self.oracle = Oracle(topology, cells, self._rows)
+        self.oracle = Oracle(topology, self._rows)
         self.commits = 0  # epochs, of all units
         self.rows_checked = 0
         self.restores = 0
@@ -202,17 +202,20 @@ class Witness:
                     )
 
     def _saved_alone(self, manifest: Manifest, alone: Mapping[UnitName, Epoch]) -> None:
-        held: dict[str, set[int]] = {}
+        held: dict[tuple[str, int], list[SlotRange]] = {}  # slots, by operator and number
         for path, file in self.root.files.items():
-            held.setdefault(path.partition("/")[2].rpartition("-")[0], set()).update(file.state)
+            operator = path.partition("/")[2].rpartition("-")[0]
+            for first, end, number in file.state:
+                held.setdefault((operator, number), []).append((first, end))
         for unit, epoch in {**manifest.cuts, **alone}.items():
             self._own[unit] = max(epoch, self._own.get(unit, 0))
             for operator in [o for o, of in self._unit_of.items() if of == unit] if epoch else []:
-                for number in self.oracle.state(operator, (0, SLOTS), epoch):
-                    if number not in held.get(operator, ()):
-                        broken(
-                            "restores", f"unit {unit} is saved at epoch {epoch} without a file of some of {operator}"
-                        )
+                ((_, _, number),) = self.oracle.state(operator, (0, SLOTS), epoch)
+                covered = 0
+                for first, end in sorted(held.get((operator, number), ())):
+                    covered = end if first <= covered < end else covered
+                if covered < SLOTS:
+                    broken("restores", f"unit {unit} is saved at epoch {epoch} without a file of some of {operator}")
 
     # -- trimming -------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,8 @@ class Clock:
     def after(self, ms: float, action: Callable[..., Any], *args: Any) -> None:
         """Do this in so many milliseconds."""
         self._count += 1
-        heapq.heappush(self._due, (self.now_ms + max(0, int(ms)), self._count, action, args))
+        at_ms = self.now_ms + int(ms)
+        heapq.heappush(self._due, (at_ms if at_ms > self.now_ms else self.now_ms, self._count, action, args))
 
     def at(self, at_ms: int, action: Callable[..., Any], *args: Any) -> None:
         """Do this at that moment, or now if it is over."""

@@ -22,6 +22,7 @@ from perseid.simulation.host import Request
 from perseid.simulation.hosts import Hosts
 from perseid.simulation.jobs import EpochJob, Job, JobFailed, ReplayJob, Stuck, failure_of, rebuilt
 from perseid.simulation.keeper import Keeper
+from perseid.simulation.oracle import in_order, outlets
 from perseid.simulation.root import slices
 from perseid.simulation.streams import Streams
 from perseid.simulation.values import Rows, State
@@ -49,6 +50,8 @@ class SimulatedDriver:
         self.outputs = {
             u.name: [s.name for s in self.topology.streams if s.producer == u.name] for u in self.topology.units
         }
+        self.order = {u.name: in_order(u) for u in self.topology.units}
+        self.outlets = {u.name: outlets(u) for u in self.topology.units}
         self._durable = {s.name for s in self.topology.streams if s.durable}
         self._sources = {u.name: u.sources for u in self.topology.units}
         self.jobs: dict[Attempt, Job] = {}

@@ -73,7 +73,6 @@ class Errands:
         world = self._world
 
         def found(route: Route, epoch: Epoch) -> Request | None:
-            mine = world.cells.within(route.shard.operator, route.slots)
             sources = [r for r in command.before if r.slots[0] < route.slots[1] and route.slots[0] < r.slots[1]]
             kept = []
             for source in sources:
@@ -84,8 +83,8 @@ class Errands:
                     return None
                 kept.append(request)
             rows, missing = kept[0].rows, sum(request.missing for request in kept)
-            came = share(rows, mine, world.cells.count(route.shard.operator)) - missing
-            return kept[0]._replace(shard=route.shard, cells=mine, came=came, missing=missing)
+            came = share(rows, route.slots) - missing
+            return kept[0]._replace(shard=route.shard, came=came, missing=missing)
 
         reached = {r.shard: host.catch_up(r.shard, command.upto, functools.partial(found, r)) for r in command.shards}
         self._hosts.word(host, on.ShardsCaughtUp(host.id, command.version, reached))

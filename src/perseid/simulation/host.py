@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from perseid.checkpoint.life import SnapshotPart
 from perseid.checkpoint.size_watch import SizeWatch
+from perseid.engine import events as on
 from perseid.engine.shard import Refusal, ShardLog
 from perseid.scaling.routing import Route
 from perseid.simulation.root import Root, Snapshot
 from perseid.simulation.site import Machine
-from perseid.simulation.values import FRESH, Cells, Rows, State, applied
+from perseid.simulation.values import Rows, State, applied, fresh, joined, part
 from perseid.vocabulary import Epoch, Generation, HostId, OperatorName, ShardId, Version
 
 
@@ -27,7 +28,6 @@ class Request(NamedTuple):
     epoch: Epoch
     version: Version
     rows: Rows
-    cells: range  # of the shard
     came: int  # how many of the rows came; a task cut short brings fewer
     release: Epoch
     recall: bool = False  # give the answer that was kept, apply nothing
@@ -46,12 +46,12 @@ class Held:
 
     def apply(self, request: Request) -> State:
         self.log.release(request.release)
-        self.state = applied(self.state, request.epoch, request.rows, request.cells, request.missing)
+        self.state = applied(self.state, request.epoch, request.rows, request.missing)
         self.log.applied_epoch(request.epoch, self.state, request.came)
         return self.state
 
 
-@dataclass
+@dataclass(slots=True)
 class Host:
     """One process with its shards."""
 
@@ -59,7 +59,6 @@ class Host:
     machine: Machine
     generation: Generation
     shard_log: type[ShardLog[State]]
-    cells: Cells
     retaining: frozenset[OperatorName]  # operators whose answers are kept until a checkpoint covers them
     shards: dict[ShardId, Held] = field(default_factory=dict)
     alive: bool = True
@@ -67,6 +66,10 @@ class Host:
     inbound_ms: int = 0  # messages keep their order
     outbound_ms: int = 0
     deaf_ms: int = 0  # until then pickle holds the interpreter, and with it the heart
+    heartbeat: on.HeartbeatArrived = field(init=False)  # always the same
+
+    def __post_init__(self) -> None:
+        self.heartbeat = on.HeartbeatArrived(self.id)
 
     def ask(self, request: Request) -> State | Refusal:
         """What ``spark.host`` answers a task."""
@@ -97,13 +100,12 @@ class Host:
         retain: Epoch,
     ) -> State:
         """Hold a shard as parts of snapshots have it; its state. Raises ``CorruptData`` or ``StorageFailed``."""
-        operator = route.shard.operator
-        state: State = () if parts else (FRESH,) * len(self.cells.within(operator, route.slots))
-        for part in parts:
-            saved = part.snapshot
+        found = []
+        for piece in parts:
+            saved = piece.snapshot
             assert isinstance(saved, Snapshot) and saved.epoch == epoch
-            first, mine = self.cells.within(operator, saved.slots).start, self.cells.within(operator, part.slots)
-            state += root.read_snapshot(now_ms, saved)[mine.start - first : mine.stop - first]
+            found.append(part(root.read_snapshot(now_ms, saved), piece.slots))
+        state = joined(found) if parts else fresh(route.slots)
         if route.shard.operator in self.retaining:
             retain = Epoch(epoch + 1)
         log = self.shard_log(route.shard, version, epoch, retain_from=retain)

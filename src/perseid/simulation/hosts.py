@@ -46,7 +46,7 @@ class Hosts:
             driver.tell(on.HostStartFailed("Spark could not run its task"), 200)
             return
         id, log = HostId(len(self.all) + 1), world.machines_of_engine.shard_log
-        host = Host(id, machine, driver.generation, log, world.cells, self._retaining)
+        host = Host(id, machine, driver.generation, log, self._retaining)
         self.all[id] = self.living[id] = host
         world.process_started(host)
         self.word(host, on.HostRegistered(host.id))
@@ -94,7 +94,7 @@ class Hosts:
             return
         for host in hosts:
             if host.id not in unheard:
-                controller.handle(on.HeartbeatArrived(host.id), now_ms)  # commands nothing
+                controller.handle(host.heartbeat, now_ms)  # commands nothing
 
     # -- messages -------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,6 @@ from perseid.errors import CorruptData, Fenced, StorageFailed
 from perseid.scaling.routing import Route, RoutingTable
 from perseid.simulation.checkers import broken
 from perseid.simulation.host import Request
-from perseid.simulation.oracle import in_order, outlets
 from perseid.simulation.streams import Block, StreamGone
 from perseid.simulation.values import NO_ROWS, Rows, State, answers, share, together
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, UnitName
@@ -109,10 +108,7 @@ class Job:
 
     def request(self, route: Route, epoch: Epoch, rows: Rows, release: Epoch) -> Request:
         """What the task of a shard asks."""
-        operator, cells = route.shard.operator, self.world.cells
-        mine = cells.within(operator, route.slots)
-        came = share(rows, mine, cells.count(operator))
-        return Request(route.shard, epoch, self.routing.version, rows, mine, came, release)
+        return Request(route.shard, epoch, self.routing.version, rows, share(rows, route.slots), release)
 
     def input(self, epoch: Epoch) -> Rows:
         """The unit's rows of an epoch."""
@@ -128,7 +124,7 @@ class EpochJob(Job):
     def __init__(self, driver: SimulatedDriver, command: do.RunEpoch) -> None:
         super().__init__(driver, command)
         self.command = command
-        self.operators = in_order(self.shape)
+        self.operators = driver.order[self.unit]
         self.said: dict[OperatorName, Rows] = {}
         self.waiting: list[Request] = []
         self.states: dict[ShardId, State] = {}
@@ -179,7 +175,7 @@ class EpochJob(Job):
     def _output(self) -> None:
         driver, world = self.driver, self.world
         assert self.whole is not None
-        last = outlets(self.shape)
+        last = driver.outlets[self.unit]
         rows = together([self.said[o] for o in last]) if last else self.whole
         admitted = driver.admitted(self.epoch)
         for stream in driver.outputs[self.unit]:
@@ -214,7 +210,7 @@ class ReplayJob(Job):
         self.command = command
         self.lost = frozenset(command.shards)
         self.operators = [
-            o for o in in_order(self.shape) if any(s.operator == o for s in self.lost) or self._stood_on(o)
+            o for o in driver.order[self.unit] if any(s.operator == o for s in self.lost) or self._stood_on(o)
         ]
         self.asked = [s for s in self.routing.shards_of(self.operators) if s in self.lost or self._stood_on(s.operator)]
         self.step(self._feed, self.world.some("replay"), command.first)
@@ -260,15 +256,14 @@ class ReplayJob(Job):
 
 def rebuilt(driver: SimulatedDriver, unit: UnitName, epoch: Epoch, routing: RoutingTable) -> Rows:
     """A unit's output of an epoch once more, from the answers its hosts keep."""
-    shape = driver.topology.unit(unit)
-    last = outlets(shape)
+    last = driver.outlets[unit]
     if not last:
         parts = driver.source_rows(unit, epoch)
         return together([*parts, *(driver.streams.read(s, epoch, routing) for s in driver.inputs[unit])])
     said = []
     for operator in last:
         states = [
-            driver.ask(routing, Request(r.shard, epoch, routing.version, NO_ROWS, range(0), 0, Epoch(0), True))
+            driver.ask(routing, Request(r.shard, epoch, routing.version, NO_ROWS, 0, Epoch(0), True))
             for r in routing.of(operator)
         ]
         said.append(answers(states, NO_ROWS))

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from perseid.graph.topology import Topology, UnitShape
-from perseid.simulation.values import FRESH, Cells, Rows, State, answers, applied, together
-from perseid.vocabulary import Epoch, OperatorName, SlotRange, UnitName
+from perseid.simulation.values import FRESH, Rows, State, answers, grown, together
+from perseid.vocabulary import SLOTS, Epoch, OperatorName, SlotRange, UnitName
 
 
 def in_order(unit: UnitShape) -> list[OperatorName]:
@@ -29,12 +29,12 @@ def outlets(unit: UnitShape) -> list[OperatorName]:
 class Oracle:
     """Answers: what does a unit give for an epoch, what is the state of some slots after it? It knows of no shards."""
 
-    def __init__(self, topology: Topology, cells: Cells, sources: Callable[[UnitName, Epoch], list[Rows]]) -> None:
-        self._cells, self._sources = cells, sources
+    def __init__(self, topology: Topology, sources: Callable[[UnitName, Epoch], list[Rows]]) -> None:
+        self._sources = sources
         self._outputs: dict[tuple[UnitName, int], Rows] = {}
-        self._after: dict[int, dict[OperatorName, State]] = {}  # every cell's state, by epoch
+        self._after: dict[int, dict[OperatorName, int]] = {}  # the number of an operator's slots, by epoch
         self._order = [(u, in_order(u), outlets(u)) for u in topology.units]
-        self._after[0] = {o: (FRESH,) * cells.count(o) for o in topology.operators}
+        self._after[0] = dict.fromkeys(topology.operators, FRESH)
         self._inputs = {u.name: [s.producer for s in topology.streams if s.consumer == u.name] for u in topology.units}
         self.epochs = 0
 
@@ -46,8 +46,7 @@ class Oracle:
     def state(self, operator: OperatorName, slots: SlotRange, epoch: Epoch) -> State:
         """The state of these slots after an epoch (0: at the beginning)."""
         self._fold(epoch)
-        mine = self._cells.within(operator, slots)
-        return self._after[epoch][operator][mine.start : mine.stop]
+        return ((*slots, self._after[epoch][operator]),)
 
     def forget(self, epoch: Epoch) -> None:
         """Nobody asks for epochs before this one again."""
@@ -72,6 +71,6 @@ class Oracle:
         for operator in order:
             above = unit.feeders.get(operator)
             mine = together([said[o] for o in sorted(above)]) if above else whole
-            state = after[operator] = applied(before[operator], epoch, mine, range(self._cells.count(operator)), 0)
-            said[operator] = answers([state], mine)
+            number = after[operator] = grown(before[operator], epoch, mine)
+            said[operator] = answers([((0, SLOTS, number),)], mine)
         self._outputs[(unit.name, epoch)] = together([said[o] for o in last]) if last else whole

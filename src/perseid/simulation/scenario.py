@@ -13,12 +13,10 @@ from perseid.checkpoint.schemes import Scheme, adaptive, baseline, oracle, paral
 from perseid.engine.controller import EngineSettings
 from perseid.errors import SettingsError
 from perseid.graph.topology import Topology
-from perseid.scaling.routing import even_slots
 from perseid.simulation import graphs
 from perseid.simulation.faults import CutOff, Driver, Fault, FaultPlan, Kill, Pause, Planned, Slow, Storage, Trouble
 from perseid.simulation.site import Site, Target
-from perseid.simulation.values import Cells
-from perseid.vocabulary import SLOTS, OperatorName
+from perseid.vocabulary import OperatorName
 
 _RECORDED = [(n / 10, (n * 137) % 11) for n in range(100)]
 SCHEMES: dict[str, Callable[[float], Scheme]] = {
@@ -76,16 +74,6 @@ class Scenario:
     limit_ms: int = 3_600_000
     times: Times = Times()
     scales: tuple[Scale, ...] = ()
-
-    @property
-    def cells(self) -> Cells:
-        """Fine enough for every division into shards in this run."""
-        if self.settings.parallel_recovery > 1:  # then any slot may be a bound
-            return Cells(dict.fromkeys(self.topology.operators, tuple(range(SLOTS + 1))))
-        divisions = {o: [even_slots(count)] for o, count in self.topology.operators.items()}
-        for scale in self.scales:
-            divisions[scale.operator].append(even_slots(scale.shards))
-        return Cells.between(divisions)
 
 
 @dataclass(frozen=True, slots=True)

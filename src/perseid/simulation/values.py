@@ -1,23 +1,22 @@
 """What rows and state are in a simulation: numbers that remember everything that went into them.
 
-The key space of an operator is cut into cells, fine enough for every division into shards that the run may see. A cell's state after an
-epoch is made of the state before, the epoch and the rows; a shard's answer is its state. So one lost, doubled or reordered epoch changes
-every answer after it, and two runs gave the same rows exactly if their numbers are equal, however the cells were divided.
+The number of a slot after an epoch is made of its number before, the epoch and the rows. Slots that lived through the same have the same
+number, so a shard's state is a few pieces: from slot to slot, one number. One lost, doubled or reordered epoch changes every number
+after it, and two runs gave the same rows exactly if their pieces are equal, however the slots were divided.
 
-Invariant: values depend on nothing but their arguments (a tuple of integers hashes alike in every process).
+Invariant: values depend on nothing but their arguments (a tuple of integers hashes alike in every process); neighbouring pieces of a
+state have different numbers.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from perseid.vocabulary import SLOTS, OperatorName, SlotRange
+from perseid.vocabulary import SLOTS, SlotRange
 
-State = tuple[int, ...]
-"""Of a shard: one number for each of its cells, in the order of their slots."""
+State = tuple[tuple[int, int, int], ...]
+"""Of some slots, in their order: first slot, end, number."""
 
 
 class Rows(NamedTuple):
@@ -28,55 +27,56 @@ class Rows(NamedTuple):
 
 
 NO_ROWS = Rows(0, 0)
-FRESH = 0  # a cell's state before its first epoch
+FRESH = 0  # a slot's number before its first epoch
 
 
-@dataclass(frozen=True)
-class Cells:
-    """The cells of every operator: the first slot of each, and the end."""
-
-    bounds: Mapping[OperatorName, tuple[int, ...]]
-
-    @classmethod
-    def between(cls, divisions: Mapping[OperatorName, list[tuple[SlotRange, ...]]]) -> Cells:
-        """As few as these divisions need."""
-        bounds = {o: {0, SLOTS, *(first for d in divided for first, _ in d)} for o, divided in divisions.items()}
-        return cls({operator: tuple(sorted(found)) for operator, found in bounds.items()})
-
-    def count(self, operator: OperatorName) -> int:
-        return len(self.bounds[operator]) - 1
-
-    def within(self, operator: OperatorName, slots: SlotRange) -> range:
-        """The cells that make up these slots."""
-        bounds = self.bounds[operator]
-        found = range(bisect_left(bounds, slots[0]), bisect_left(bounds, slots[1]))
-        assert (bounds[found.start], bounds[found.stop]) == slots, f"{operator}: {slots} cuts through a cell"
-        return found
-
-
-def mixed(*parts: int) -> int:
-    """One number that differs as soon as one of its parts or their order does."""
-    return hash(parts)
+def fresh(slots: SlotRange) -> State:
+    """The state of slots that no epoch has come to."""
+    return ((*slots, FRESH),)
 
 
 def together(parts: list[Rows]) -> Rows:
     """Several streams as one input."""
     if len(parts) == 1:
         return parts[0]
-    return Rows(hash(tuple(p.content for p in parts)), sum(p.size for p in parts))
+    return Rows(hash(tuple([p.content for p in parts])), sum([p.size for p in parts]))
 
 
-def share(rows: Rows, mine: range, cells: int) -> int:
-    """How many of the rows fall to these cells."""
-    more = rows.size % cells
-    return len(mine) * (rows.size // cells) + max(0, min(mine.stop, more) - mine.start)
+def share(rows: Rows, slots: SlotRange) -> int:
+    """How many of the rows fall to these slots."""
+    return rows.size * slots[1] // SLOTS - rows.size * slots[0] // SLOTS
 
 
-def applied(state: State, epoch: int, rows: Rows, mine: range, missing: int) -> State:
-    """The state after an epoch; with rows missing it is another one."""
-    return tuple([hash((s, epoch, rows.content, cell, missing)) for s, cell in zip(state, mine, strict=True)])
+def grown(number: int, epoch: int, rows: Rows, missing: int = 0) -> int:
+    """A slot's number after an epoch; with rows missing it is another one."""
+    return hash((number, epoch, rows.content, missing))
 
 
-def answers(states: list[State], rows: Rows) -> Rows:
+def applied(state: State, epoch: int, rows: Rows, missing: int) -> State:
+    """The state after an epoch."""
+    return tuple([(first, end, grown(number, epoch, rows, missing)) for first, end, number in state])
+
+
+def part(state: State, slots: SlotRange) -> State:
+    """What a state says of these slots."""
+    low, high = slots
+    return tuple([(max(a, low), min(b, high), number) for a, b, number in state if a < high and low < b])
+
+
+def joined(states: Iterable[State]) -> State:
+    """The states of neighbours as one."""
+    pieces: list[tuple[int, int, int]] = []
+    last, held = -1, FRESH
+    for state in states:
+        for first, end, number in state:
+            if first == last and number == held:
+                pieces[-1] = (pieces[-1][0], end, number)
+            else:
+                pieces.append((first, end, number))
+            last, held = end, number
+    return tuple(pieces)
+
+
+def answers(states: Iterable[State], rows: Rows) -> Rows:
     """What an operator's shards say to an epoch, in the order of their slots."""
-    return Rows(hash(tuple([number for state in states for number in state])), rows.size)
+    return Rows(hash(joined(states)), rows.size)

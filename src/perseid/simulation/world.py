@@ -69,8 +69,7 @@ class World:
         self.processes: list[list[Host]] = [[] for _ in self.machines]
         self.waiting: list[SimulatedDriver] = []  # for a machine to start a host on
         individual = scenario.settings.scheme.individual
-        self.cells = scenario.cells
-        self.witness = Witness(self.topology, self.cells, self.root, scenario.settings.keep, individual=individual)
+        self.witness = Witness(self.topology, self.root, scenario.settings.keep, individual=individual)
         self.log: deque[tuple[int, int, object]] = deque(maxlen=STORY_ENTRIES)
         self.tally = Tally()
         self._times: dict[str, tuple[int, int]] = {f.name: getattr(scenario.times, f.name) for f in fields(Times)}
@@ -101,15 +100,15 @@ class World:
     def run(self) -> Tally:
         """To the end. Raises ``PropertyBroken`` at the first thing that must never be."""
         self.start_driver()
-        clock, limit_ms, patience_ms = self.clock, self.scenario.limit_ms, self.scenario.patience_ms
-        committed, since_ms = 0, 0
+        clock, patience_ms = self.clock, self.scenario.patience_ms
+        committed, since_ms, look_ms = 0, 0, patience_ms
         while not self.done and clock.step():
-            if clock.now_ms > max(self.calm_ms, since_ms) + patience_ms and (
-                not self.by_epoch or clock.now_ms > limit_ms
-            ):
-                if self.witness.commits == committed:
-                    self._hanging()
-                committed, since_ms = self.witness.commits, clock.now_ms
+            if clock.now_ms > look_ms:  # and no fault has come meanwhile, nor is one on its way
+                look_ms = max(self.calm_ms, since_ms) + patience_ms
+                if clock.now_ms > look_ms and (not self.by_epoch or clock.now_ms > self.scenario.limit_ms):
+                    if self.witness.commits == committed:
+                        self._hanging()
+                    committed, since_ms = self.witness.commits, clock.now_ms
         driver = self.driver
         if driver is None or driver.stopped is None:
             self._hanging()

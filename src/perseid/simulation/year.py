@@ -9,7 +9,6 @@ Checkpoints of the quiet stretches are not run one by one: their number and cost
 
 from __future__ import annotations
 
-import gc
 import random
 import time
 from bisect import bisect_left
@@ -23,6 +22,7 @@ from perseid.engine.controller import EngineSettings
 from perseid.errors import SettingsError
 from perseid.simulation import datacenter
 from perseid.simulation.driver import SimulatedDriver
+from perseid.simulation.garbage import uncollected
 from perseid.simulation.graphs import side_by_side
 from perseid.simulation.scenario import Scenario, Times, scheme_named
 from perseid.simulation.world import World
@@ -174,13 +174,8 @@ def simulate_year(
         patience_ms=7 * datacenter.DAY_MS, state_bytes=STATE_BYTES, limit_ms=span_ms + 30 * datacenter.DAY_MS, times=TIMES,
     )  # fmt: skip
     world = YearWorld(scenario, span_ms, watch)
-    collecting = gc.isenabled()
-    gc.disable()  # nothing here is garbage in cycles, and there is much to look through
-    try:
+    with uncollected():
         tally = world.run()
-    finally:
-        if collecting:
-            gc.enable()
     times = sorted(tally.recoveries_ms[1:]) or [0]
     shards = sum(topology.operators.values())
     periods = span_ms // PERIOD_MS
