@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 from perseid.graph.topology import StreamShape, Topology
@@ -37,23 +38,50 @@ class SnapshotPart:
     slots: SlotRange
 
 
-def parts_of(snapshots: Iterable[SavedShard], operator: OperatorName, slots: SlotRange) -> tuple[SnapshotPart, ...]:
-    """The parts that make up these slots of an operator, in their order, however its shards were cut then; () if none was saved.
+class Saved:
+    """The snapshots of some shards, and how to find what they say of any slots."""
 
-    This is how a shard comes back after a loss, and how it comes to be where there were other shards before (S3, S4).
-    """
-    found = sorted((s for s in snapshots if s.operator == operator), key=lambda s: s.slots)
-    cut = [(s, (max(s.slots[0], slots[0]), min(s.slots[1], slots[1]))) for s in found]
-    parts = tuple(SnapshotPart(s, (first, last)) for s, (first, last) in cut if first < last)
-    if parts:
-        bounds = [slots[0], *(part.slots[1] for part in parts)]
-        assert [part.slots[0] for part in parts] == bounds[:-1] and bounds[-1] == slots[1], f"{operator}: {parts}"
-    return parts
+    def __init__(self, shards: Mapping[ShardId, SavedShard]) -> None:
+        self._shards = shards
+        self._found: dict[str, list[SavedShard]] = {}  # by operator, in the order of slots
+        for snapshot in sorted(shards.values(), key=lambda s: s.slots):
+            self._found.setdefault(snapshot.operator, []).append(snapshot)
+
+    def parts(self, operator: OperatorName, slots: SlotRange) -> tuple[SnapshotPart, ...]:
+        """The parts that make up these slots of an operator, in their order, however its shards were cut then; () if none was saved.
+
+        This is how a shard comes back after a loss, and how it comes to be where there were other shards before (S3, S4).
+        """
+        low, high = slots
+        parts = tuple(
+            SnapshotPart(s, (max(s.slots[0], low), min(s.slots[1], high)))
+            for s in self._found.get(operator, ())
+            if s.slots[0] < high and low < s.slots[1]
+        )
+        if parts:
+            bounds = [low, *(part.slots[1] for part in parts)]
+            assert [part.slots[0] for part in parts] == bounds[:-1] and bounds[-1] == high, f"{operator}: {parts}"
+        return parts
+
+    def size(self, shards: Mapping[ShardId, SlotRange]) -> int | None:
+        """Of the files that these shards, or others in their place, were saved in."""
+        files: dict[tuple[str, int], int] = {}
+        for shard, slots in shards.items():
+            saved = self._shards.get(shard)
+            if saved is not None and saved.slots == slots:  # as nearly always: there may be thousands of shards
+                files[shard] = saved.state_bytes
+            else:
+                files.update(_files(self.parts(shard.operator, slots)))
+        return sum(files.values()) if files else None
+
+
+def _files(parts: Iterable[SnapshotPart]) -> dict[tuple[str, int], int]:
+    return {(p.snapshot.operator, p.snapshot.index): p.snapshot.state_bytes for p in parts}
 
 
 def bytes_of(parts: Iterable[SnapshotPart]) -> int:
     """How large the snapshots are that these are parts of: each is read and decoded as a whole, and once."""
-    return sum({(p.snapshot.operator, p.snapshot.index): p.snapshot.state_bytes for p in parts}.values())
+    return sum(_files(parts).values())
 
 
 @dataclass(slots=True)
@@ -109,7 +137,7 @@ class PendingCheckpoint:
         assert self.inflight.keys() <= self.wanted_inflight
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class UnitSnapshot:
     """One unit's snapshots at one epoch, and the checkpoints they were written for (none: the beginning)."""
 
@@ -117,8 +145,12 @@ class UnitSnapshot:
     epoch: Epoch
     shards: Mapping[ShardId, SavedShard]
 
+    @cached_property
+    def saved(self) -> Saved:
+        return Saved(self.shards)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class CompletedCheckpoint:
     """A checkpoint whose manifest is durable: recovery may use it."""
 
@@ -140,21 +172,19 @@ class CompletedCheckpoint:
 
     def parts(self, operator: OperatorName, slots: SlotRange) -> tuple[SnapshotPart, ...]:
         """Where these slots of an operator are saved."""
-        return parts_of(self.shards.values(), operator, slots)
+        return self.saved.parts(operator, slots)
 
     def own_parts(self, unit: UnitName, operator: OperatorName, slots: SlotRange) -> tuple[SnapshotPart, ...]:
         """The same, if its unit alone is lost."""
-        return parts_of(self._own(unit).values(), operator, slots)
+        return self._own(unit).parts(operator, slots)
 
     def own_size(self, unit: UnitName, shards: Mapping[ShardId, SlotRange]) -> int | None:
         """How large these shards were, or at most were if they were others then; None if nothing of them is saved."""
-        own = self._own(unit)
-        parts: list[SnapshotPart] = []
-        for shard, slots in shards.items():
-            saved = own.get(shard)
-            same = saved is not None and saved.slots == slots  # as nearly always: there may be thousands of shards
-            parts += (SnapshotPart(saved, slots),) if saved and same else parts_of(own.values(), shard.operator, slots)
-        return bytes_of(parts) if parts else None
+        return self._own(unit).size(shards)
 
-    def _own(self, unit: UnitName) -> Mapping[ShardId, SavedShard]:
-        return self.alone[unit][0].shards if self.alone.get(unit) else self.shards
+    @cached_property
+    def saved(self) -> Saved:
+        return Saved(self.shards)
+
+    def _own(self, unit: UnitName) -> Saved:
+        return self.alone[unit][0].saved if self.alone.get(unit) else self.saved

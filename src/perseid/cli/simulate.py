@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from rich.text import Text
 from perseid.cli.figures import bars, count, counted, duration, size
 from perseid.cli.report import reporting
 from perseid.cli.story import sentence, tone
-from perseid.errors import SettingsError, SimulationError
+from perseid.errors import FaultBeyondRun, SettingsError, SimulationError
 from perseid.simulation.faults import FaultPlan, from_json
 from perseid.simulation.runs import Outcome, Summary, read_seed_file, simulate_seeds, write_seed_file
 from perseid.simulation.scenario import Options
@@ -45,6 +46,7 @@ def simulate(
         str | None, typer.Option(help="datacenter: a year at a large site under each scheme, instead of seeds.")
     ] = None,
     days: Annotated[int, typer.Option(min=1, help="With --model: how many days.")] = 365,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes to run in; results are the same.")] = 1,
     json_path: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the numbers here.")] = None,
     plot_path: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="With --model: draw a picture here.")
@@ -63,18 +65,24 @@ def simulate(
             if path is not None and not path.resolve().parent.is_dir():
                 raise SettingsError(f"{path}: the folder {path.parent} does not exist; make it first")
         if model is not None:
-            from perseid.cli.what_if import what_if
+            from perseid.cli.what_if import Question, what_if
 
-            what_if(model, hosts=hosts, scheme=scheme, days=days, seed=first, json_path=json_path, plot_path=plot_path)
+            asked = Question(model, hosts, scheme, days, seed=first, jobs=jobs)
+            what_if(asked, json_path=json_path, plot_path=plot_path)
             return
         options = Options(hosts, epochs, scheme, _plan(faults), _settings(fix or []))
         numbers = list(range(first, first + seeds))
         if repeat is not None:
             numbers, options = read_seed_file(repeat)
-        summary = _run(numbers, options)
+        summary = _run(numbers, options, jobs)
         _show(summary, options)
         if json_path is not None:
             write_seed_file(json_path, summary, options)
+        if options.faults is not None and (late := summary.beyond()) is not None:
+            ended_s = summary.virtual_ms / summary.runs / 1000
+            raise FaultBeyondRun(
+                f"{late}: every run was over before, on average after {ended_s:.1f} s; choose an earlier moment"
+            )
     if summary.broken:
         raise typer.Exit(1)
 
@@ -103,17 +111,18 @@ def _settings(given: list[str]) -> dict[str, int]:
     return found
 
 
-def _run(seeds: list[int], options: Options) -> Summary:
-    summary = Summary()
+def _run(seeds: list[int], options: Options, jobs: int) -> Summary:
+    summary, began = Summary(), time.perf_counter()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("worlds", total=len(seeds))
-        for outcome in simulate_seeds(seeds, options):
+        for outcome in simulate_seeds(seeds, options, jobs=jobs):
             summary.add(outcome)
             survived = f"worlds · {count(sum(summary.faults.values()))} faults"
             progress.update(
                 task, advance=1, description=survived + (f" · {len(summary.broken)} broken" * bool(summary.broken))
             )
+    summary.seconds = time.perf_counter() - began
     return summary
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 from rich.console import Console
@@ -19,21 +23,24 @@ from perseid.simulation.year import PERIOD_MS, Year, simulate_year
 MODELS = ("datacenter",)
 
 
-def what_if(
-    model: str,
-    *,
-    hosts: int | None,
-    scheme: str | None,
-    days: int,
-    seed: int,
-    json_path: Path | None,
-    plot_path: Path | None,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked."""
+
+    model: str
+    hosts: int | None
+    scheme: str | None  # None: each
+    days: int
+    seed: int
+    jobs: int  # processes, a scheme in each
+
+
+def what_if(asked: Question, *, json_path: Path | None, plot_path: Path | None) -> None:
     """Simulate, show, write, draw."""
-    if model not in MODELS:
-        raise SettingsError(f"no model {model!r}; there is: {', '.join(MODELS)}")
-    schemes = [scheme] if scheme is not None else list(SCHEMES)
-    years = [_one(name, hosts or datacenter.NODES, days, seed) for name in schemes]
+    if asked.model not in MODELS:
+        raise SettingsError(f"no model {asked.model!r}; there is: {', '.join(MODELS)}")
+    schemes = [asked.scheme] if asked.scheme is not None else list(SCHEMES)
+    years = _years(schemes, asked)
     _show(years)
     if json_path is not None:
         json_path.write_text(json.dumps([year.as_dict() for year in years], indent=2) + "\n")
@@ -41,13 +48,22 @@ def what_if(
         _draw(years, plot_path)
 
 
-def _one(scheme: str, hosts: int, days: int, seed: int) -> Year:
+def _years(schemes: list[str], asked: Question) -> list[Year]:
+    hosts = asked.hosts or datacenter.NODES
+    one = partial(simulate_year, hosts=hosts, days=asked.days, seed=asked.seed)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    years: list[Year] = []
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(f"{days} days of {hosts} hosts, {scheme}", total=1.0)
-        return simulate_year(
-            scheme, hosts=hosts, days=days, seed=seed, watch=lambda done: progress.update(task, completed=done)
-        )
+        task = progress.add_task(f"{asked.days} days of {count(hosts)} hosts", total=len(schemes))
+        if asked.jobs > 1:
+            with ProcessPoolExecutor(asked.jobs, mp_context=get_context("spawn")) as pool:
+                for year in pool.map(one, schemes):
+                    years.append(year)
+                    progress.update(task, completed=len(years))
+            return years
+        for scheme in schemes:
+            years.append(one(scheme, watch=lambda done: progress.update(task, completed=len(years) + done)))
+    return years
 
 
 def _show(years: list[Year]) -> None:

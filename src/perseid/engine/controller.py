@@ -127,7 +127,8 @@ class Controller:
 
     def handle(self, event: on.Event, now_ms: int) -> tuple[do.Command, ...]:
         """Take in one event; return what must be done."""
-        self.now_ms = max(self.now_ms, now_ms)
+        if now_ms > self.now_ms:
+            self.now_ms = now_ms
         if self.phase in ("stopped", "failed"):
             return ()
         if isinstance(event, on.HeartbeatArrived):
@@ -311,9 +312,8 @@ class Controller:
             return commands
         waiting = set[UnitName]()
         if self.recovering is not None:
-            waiting = {self.topology.unit_of(s.operator) for s in self.recovering.lost}
-            if self.recovering.everything:
-                waiting = set(self.pipeline.units)
+            everything = self.recovering.everything
+            waiting = set(self.pipeline.units) if everything else self.topology.units_of(self.recovering.lost)
         else:
             commands += self._snapshots()
             if self.scaling is not None and self.scaling.holds:
@@ -379,9 +379,9 @@ class Controller:
         if self.recovering is not None:
             self.recovering.check()
             assert self.checkpoints.pending is None or self.checkpoints.committing
-            for shard in self.recovering.lost:
-                state = self.pipeline.units[self.topology.unit_of(shard.operator)]
-                assert state.idle or state.replaying or state.cancelled or self.recovering.plan is None
+            for unit in self.topology.units_of(self.recovering.lost) if self.recovering.plan is not None else ():
+                state = self.pipeline.units[unit]
+                assert state.idle or state.replaying or state.cancelled
         else:
             homeless = self.routing.hosts - self.hosts
             assert not homeless, f"shards without a living host: on {homeless}"

@@ -58,10 +58,12 @@ class Pipeline:
         epoch = Epoch(state.finished + 1)
         if not state.idle or epoch > self.admitted or now_ms < state.not_before_ms:
             return None
-        if any(self.units[u].finished < epoch for u in self.topology.upstream(unit)):
-            return None
-        if any(epoch - self.units[d].finished > self.queue for d in self.topology.downstream(unit)):
-            return None
+        for above in self.topology.upstream(unit):
+            if self.units[above].finished < epoch:
+                return None
+        for below in self.topology.downstream(unit):
+            if epoch - self.units[below].finished > self.queue:
+                return None
         return epoch
 
     def may_admit(self) -> bool:

@@ -90,9 +90,7 @@ class RecoverySteps:
 
     def _plan(self, recovering: Recovering) -> list[do.Command]:
         of = self._of
-        affected = {of.topology.unit_of(s.operator) for s in recovering.lost}
-        if recovering.everything:
-            affected = set(of.pipeline.units)
+        affected = set(of.pipeline.units) if recovering.everything else of.topology.units_of(recovering.lost)
         commands: list[do.Command] = []
         for unit in sorted(affected):
             commands += of.cancel(unit)

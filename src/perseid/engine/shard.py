@@ -93,10 +93,12 @@ class ShardLog(Generic[Answer]):
 
     def release(self, epoch: Epoch) -> list[Answer]:
         """Nobody asks for epochs up to ``epoch`` again; returns the answers let go."""
-        self.retain_from = max(self.retain_from, Epoch(epoch + 1))
+        if epoch < self.retain_from:
+            return []
+        self.retain_from = Epoch(epoch + 1)
         for old in [e for e in self.rows if e <= epoch and e != self.applied]:
             del self.rows[old]
-        return [self.answers.pop(e) for e in sorted(self.answers) if e <= epoch]
+        return [self.answers.pop(e) for e in [e for e in self.answers if e <= epoch]]  # in their order, as applied
 
     def check(self) -> None:
         kept = sorted(self.answers)

@@ -7,11 +7,11 @@ Invariant: units stand in topological order; every stream leads from an earlier 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from perseid.vocabulary import OperatorName, Preservation, SourceName, StreamName, UnitName
+from perseid.vocabulary import OperatorName, Preservation, ShardId, SourceName, StreamName, UnitName
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,10 @@ class Topology:
 
     def unit_of(self, operator: OperatorName) -> UnitName:
         return self._unit_of[operator]
+
+    def units_of(self, shards: Iterable[ShardId]) -> set[UnitName]:
+        """The units these shards belong to; there may be thousands of them, but few operators."""
+        return {self._unit_of[operator] for operator in {shard.operator for shard in shards}}
 
     @cached_property
     def operators(self) -> Mapping[OperatorName, int]:

@@ -48,7 +48,7 @@ class RecoveryPlan:
 
 def decide(topology: Topology, seen: Observation) -> RecoveryPlan:
     """Choose the way back."""
-    affected = {topology.unit_of(shard.operator) for shard in seen.lost}
+    affected = topology.units_of(seen.lost)
     best = seen.checkpoints[0] if seen.checkpoints else None
     if not seen.everything and all(_replayable(topology, unit, seen, best) for unit in affected):
         base = {u: best.own_cut(u) if best else Epoch(0) for u in affected}

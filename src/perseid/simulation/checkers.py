@@ -25,7 +25,7 @@ from perseid.simulation.oracle import Oracle
 from perseid.simulation.root import Manifest, Root, Snapshot, checkpoint_of, slices
 from perseid.simulation.values import Rows, State
 from perseid.storage.records import Admitted, Committed, Record
-from perseid.vocabulary import SLOTS, Epoch, HostId, ShardId, SlotRange, StreamName, UnitName, Version
+from perseid.vocabulary import SLOTS, Epoch, HostId, OperatorName, ShardId, SlotRange, StreamName, UnitName, Version
 
 if TYPE_CHECKING:
     from perseid.simulation.driver import SimulatedDriver
@@ -176,8 +176,11 @@ class Witness:
                 )
         if self._individual:
             self._saved_alone(manifest, alone)
+        found: dict[OperatorName, list[Snapshot]] = {}
+        for saved in manifest.shards.values():
+            found.setdefault(saved.operator, []).append(saved)
         for operator, unit in self._unit_of.items():
-            snapshots = sorted((s for s in manifest.shards.values() if s.operator == operator), key=lambda s: s.slots)
+            snapshots = sorted(found.get(operator, ()), key=lambda s: s.slots)
             if not snapshots and self._individual and not manifest.cuts[unit]:
                 continue  # its unit's turn has not come yet
             if [0, *(s.slots[1] for s in snapshots)] != [*(s.slots[0] for s in snapshots), SLOTS]:

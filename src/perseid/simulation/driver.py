@@ -22,6 +22,7 @@ from perseid.simulation.host import Request
 from perseid.simulation.hosts import Hosts
 from perseid.simulation.jobs import EpochJob, Job, JobFailed, ReplayJob, Stuck, failure_of, rebuilt
 from perseid.simulation.keeper import Keeper
+from perseid.simulation.loads import Loads
 from perseid.simulation.oracle import in_order, outlets
 from perseid.simulation.root import slices
 from perseid.simulation.streams import Streams
@@ -61,6 +62,7 @@ class SimulatedDriver:
         )
         self.hosts = Hosts(self)
         self.errands, self.keeper, self.admission = Errands(self), Keeper(self), Admission(self)
+        self.loads = Loads(self, world.scenario.load) if world.scenario.load is not None else None
         self.tell(on.Ticked(), 0)
         self.clock.after(world.scenario.settings.heartbeat_ms // 2, self._pulse)
 
@@ -150,7 +152,9 @@ class SimulatedDriver:
                 self.keeper.submit(command)
             case do.ScaleEnded(request, before):
                 self.world.scaled(len(request.slots), before)
-            case do.CheckpointBegan() | do.Noted() | do.AskToScale() | do.ScaleBegan() | do.ScaleGivenUp():
+            case do.AskToScale(wish) if self.loads is not None:
+                self.loads.ask(wish)
+            case do.CheckpointBegan() | do.Noted() | do.ScaleBegan() | do.ScaleGivenUp():
                 pass  # for the journal
             case do.ReleaseStream(stream, epoch):
                 self.keeper.release(stream, epoch)

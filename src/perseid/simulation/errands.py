@@ -97,9 +97,11 @@ class Errands:
         topology = self._driver.topology
         for host in self._hosts.living.values():
             for shard, held in host.shards.items():
-                if held.kept:
-                    upto = cuts[topology.unit_of(shard.operator)]
-                    held.kept = {epoch: request for epoch, request in held.kept.items() if epoch > upto}
+                if not held.kept:
+                    continue
+                upto = cuts[topology.unit_of(shard.operator)]
+                for epoch in [epoch for epoch in held.kept if epoch <= upto]:
+                    del held.kept[epoch]
 
     # -- sizes ----------------------------------------------------------------------------------------------------
 

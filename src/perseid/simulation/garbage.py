@@ -1,4 +1,5 @@
-"""Python's collector stands still while a world is lived through: nothing in it is garbage before its end, and there is much to look through."""
+"""Python's collector stands still while a world is lived through: little in it is garbage before its end, and much would be looked
+through again and again."""
 
 from __future__ import annotations
 

@@ -156,13 +156,12 @@ class EpochJob(Job):
 
     def _ask(self, operator: OperatorName, rows: Rows) -> None:
         size = -(-len(self.routing.of(operator)) // self.world.scenario.chunks)
+        ask, routing, mishap = self.driver.ask, self.routing, self.world.mishap
         for _ in range(min(size, len(self.waiting))):
             request = self.waiting[-1]
-            answer = self.driver.ask(self.routing, request)
-            if self.world.mishap():
-                again = self.driver.ask(self.routing, request)
-                if again != answer:
-                    broken("sinks", f"shard {request.shard} gave two answers to epoch {request.epoch}")
+            answer = ask(routing, request)
+            if mishap() and ask(routing, request) != answer:
+                broken("sinks", f"shard {request.shard} gave two answers to epoch {request.epoch}")
             self.states[request.shard] = answer
             self.waiting.pop()
         pace = self.driver.pace_of(self.routing, self.shape)

@@ -13,8 +13,10 @@ from perseid.checkpoint.schemes import Scheme, adaptive, baseline, oracle, paral
 from perseid.engine.controller import EngineSettings
 from perseid.errors import SettingsError
 from perseid.graph.topology import Topology
-from perseid.simulation import graphs
+from perseid.scaling.bottleneck import AutoScaling
+from perseid.simulation import graphs, loads
 from perseid.simulation.faults import CutOff, Driver, Fault, FaultPlan, Kill, Pause, Planned, Slow, Storage, Trouble
+from perseid.simulation.loads import Load
 from perseid.simulation.site import Site, Target
 from perseid.vocabulary import OperatorName
 
@@ -74,6 +76,7 @@ class Scenario:
     limit_ms: int = 3_600_000
     times: Times = Times()
     scales: tuple[Scale, ...] = ()
+    load: Load | None = None  # with a scaling policy: what hosts have to do
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,10 @@ def drawn(seed: int, options: Options | None = None) -> Scenario:
     plan = options.faults or drawn_faults(draw, site, options.epochs * 60, keep=settings.keep)
     kept = draw.choice([0.0, 0.5, 0.95, 1.0])
     scales = drawn_scales(draw, topology, options.epochs * 60)
-    scenario = Scenario(seed, topology, settings, site, options.epochs, plan, kept=kept, scales=scales)
+    load = drawn_load(draw, topology, options.epochs * 60)
+    if load is not None:  # reports are so frequent that some changes fit into the run
+        settings = replace(settings, scaling=AutoScaling(patience=draw.choice([2, 6]), most=8))
+    scenario = Scenario(seed, topology, settings, site, options.epochs, plan, kept=kept, scales=scales, load=load)
     plan.check(site, epochs=options.epochs, limit_ms=scenario.limit_ms)
     return scenario
 
@@ -140,6 +146,24 @@ def drawn_scales(draw: random.Random, topology: Topology, span_ms: int) -> tuple
     moments = sorted(draw.randint(100, max(101, span_ms)) for _ in range(draw.choice([0, 0, 1, 2, 4])))
     operators = sorted(topology.operators)
     return tuple(Scale(at_ms, draw.choice(operators), draw.choice([1, 2, 3, 4, 8])) for at_ms in moments)
+
+
+def drawn_load(draw: random.Random, topology: Topology, span_ms: int) -> Load | None:
+    """In some worlds an operator is scaled by itself, after a load that rises, falls, bursts or goes in waves."""
+    most, kind = draw.choice([1.5, 3.0, 6.0]), draw.choice(["none", "none", "rising", "falling", "bursts", "waves"])
+    operator, noise = draw.choice(sorted(topology.operators)), draw.choice([0.03, 0.3])
+    match kind:
+        case "rising":
+            at = loads.rising(span_ms, most)
+        case "falling":
+            at = loads.falling(span_ms, most)
+        case "bursts":
+            at = loads.bursts(span_ms // 3 + 1, span_ms // 9, most)
+        case "waves":
+            at = loads.waves(span_ms // 2 + 1, most)
+        case _:
+            return None
+    return Load(operator, at, noise, every_ms=200)
 
 
 def drawn_faults(draw: random.Random, site: Site, span_ms: int, *, keep: int) -> FaultPlan:

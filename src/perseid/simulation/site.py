@@ -7,6 +7,7 @@ Invariant: every machine is in one rack, every rack on one power domain.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from dataclasses import dataclass
 
 from perseid.errors import UnknownFault
@@ -79,3 +80,28 @@ class Machine:
     def away(self) -> None:
         """Something of it has changed: when will it be there again?"""
         self.well_ms = max(self.down_ms, self.cut_off_ms, self.asleep_ms)
+
+
+class Room:
+    """Where another process fits: on the emptiest machine that is up and can be reached, of those the first."""
+
+    def __init__(self, machines: list[Machine], slots: int) -> None:
+        self._machines, self._slots = machines, slots  # slots: processes that fit on a machine
+        self._held = [0] * len(machines)
+        self._order = [(0, machine.number) for machine in machines]  # the emptiest first
+
+    def emptiest(self, now_ms: int) -> Machine | None:
+        for held, number in self._order:
+            if held >= self._slots:
+                return None
+            machine = self._machines[number]
+            if now_ms >= machine.down_ms and now_ms >= machine.cut_off_ms:
+                return machine
+        return None
+
+    def taken(self, machine: Machine, more: int) -> None:
+        """There are so many more processes on it, or fewer."""
+        number = machine.number
+        del self._order[bisect_left(self._order, (self._held[number], number))]
+        self._held[number] += more
+        insort(self._order, (self._held[number], number))

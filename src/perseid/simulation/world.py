@@ -26,7 +26,7 @@ from perseid.simulation.host import Host
 from perseid.simulation.jobs import JobFailed
 from perseid.simulation.root import Manifest, Root
 from perseid.simulation.scenario import Scale, Scenario, Times
-from perseid.simulation.site import Machine
+from perseid.simulation.site import Machine, Room
 from perseid.simulation.values import State
 from perseid.vocabulary import Epoch, ShardId, SourceName, UnitName
 
@@ -67,6 +67,7 @@ class World:
         self.clock, self.root = Clock(), Root()
         self.machines = [Machine(i) for i in range(scenario.site.machines)]
         self.processes: list[list[Host]] = [[] for _ in self.machines]
+        self._room = Room(self.machines, scenario.slots)
         self.waiting: list[SimulatedDriver] = []  # for a machine to start a host on
         individual = scenario.settings.scheme.individual
         self.witness = Witness(self.topology, self.root, scenario.settings.keep, individual=individual)
@@ -75,12 +76,14 @@ class World:
         self._times: dict[str, tuple[int, int]] = {f.name: getattr(scenario.times, f.name) for f in fields(Times)}
         self.sized = scenario.settings.scheme.name == "adaptive"  # then shards tell of their sizes
         self.instant = scenario.times.message == (0, 0)
+        self._mishaps = scenario.mishaps
         self.slow_until_ms = 0
         self.calm_ms = 0  # from then on nothing goes wrong any more
         self.pulse = scenario.settings.heartbeat_ms
         self._furthest: dict[UnitName, Epoch] = {}
         self.starting = 0  # drivers on their way
         self.by_epoch: list[Planned] = []
+        self.to_come = list(scenario.plan.faults)
         for planned in scenario.plan.faults:
             if planned.at_epoch is not None:
                 self.by_epoch.append(planned)
@@ -135,7 +138,7 @@ class World:
         return low + int(self.random.random() * (high - low + 1))
 
     def mishap(self, factor: float = 1.0) -> bool:
-        return self.random.random() < self.scenario.mishaps * factor
+        return self._mishaps > 0 and self.random.random() < self._mishaps * factor
 
     def pulse_ms(self, driver: SimulatedDriver) -> int:
         """When hearts beat next."""
@@ -175,6 +178,7 @@ class World:
     def strike(self, planned: Planned) -> None:
         """A fault comes."""
         if not self.done:
+            self.to_come.remove(planned)
             self.log.append((self.clock.now_ms, 0, planned))
             self.calm_ms = max(self.calm_ms, self.clock.now_ms + lasts_ms(planned.fault))
             wreak(self, planned.fault)
@@ -188,22 +192,16 @@ class World:
 
     def free_machine(self) -> Machine | None:
         """Where Spark would start a host: a machine that is up and has room, the emptiest."""
-        now, slots = self.clock.now_ms, self.scenario.slots
-        best, fewest = None, slots
-        for machine in self.machines:
-            held = len(self.processes[machine.number])
-            if held < fewest and now >= machine.down_ms and now >= machine.cut_off_ms:
-                best, fewest = machine, held
-                if not held:
-                    break
-        return best
+        return self._room.emptiest(self.clock.now_ms)
 
     def process_started(self, host: Host) -> None:
         self.processes[host.machine.number].append(host)
+        self._room.taken(host.machine, 1)
 
     def process_ended(self, host: Host) -> None:
         host.alive = False
         self.processes[host.machine.number].remove(host)
+        self._room.taken(host.machine, -1)
         self.serve_waiting()
 
     def serve_waiting(self) -> None:
