@@ -44,8 +44,15 @@ class ScaledWorld(TestWorld):
 
 
 def lived_through(
-    at: Callable[[int], float], *, minutes: int, seed: int = 0, shards: int = 1, hosts: int = 2, noise: float = 0.03, plan: FaultPlan | None = None
-) -> ScaledWorld:  # fmt: skip
+    at: Callable[[int], float],
+    *,
+    minutes: int,
+    seed: int = 0,
+    shards: int = 1,
+    hosts: int = 2,
+    noise: float = 0.03,
+    plan: FaultPlan | None = None,
+) -> ScaledWorld:
     """An operator on hosts that report every five seconds, with an epoch of about 1.6 s."""
     scenario = calm(chain(1, shards), scheme=parallel(30), seed=seed, epochs=minutes * 60_000 // 1600, hosts=hosts, most_hosts=16,
                     heartbeat_ms=1_000, plan=plan, scalable=frozenset({O}), scaling=AutoScaling())  # fmt: skip

@@ -46,6 +46,10 @@ def test_a_run_goes_through_exactly_the_faults_of_its_plan() -> None:
         ({"fault": "kill", "at_ms": 1, "target": "everything", "loud": True}, "no field 'loud'"),
         ({"fault": "pause", "at_ms": 1, "target": "everything"}, "for_ms"),
         ({"fault": "storage", "at_ms": 1, "trouble": "wet"}, "no storage trouble 'wet'"),
+        ({"fault": "kill", "at_ms": 1}, "target is missing"),
+        ({"fault": "kill", "at_ms": "soon", "target": "everything"}, "at_ms is 'soon': expected a whole number"),
+        ({"fault": "pause", "at_ms": 1, "target": "everything", "for_ms": -5}, "for_ms is -5"),
+        ({"fault": "slow", "at_ms": 1, "target": "everything", "for_ms": 5, "factor": 0}, "factor is 0"),
     ],
 )
 def test_an_unknown_fault_or_target_is_named(entry: dict[str, object], said: str) -> None:
@@ -55,8 +59,9 @@ def test_an_unknown_fault_or_target_is_named(entry: dict[str, object], said: str
 
 
 def test_a_target_that_the_site_does_not_have_is_named() -> None:
-    with pytest.raises(UnknownFault, match=r"no rack 9: the site has 2 of them"):
-        Site(4, rack_machines=2).hit(Target("rack", 9))
+    plan = FaultPlan((Planned(Kill(Target("rack", 9), 300), 5),))
+    with pytest.raises(UnknownFault, match=r"at 5 ms: kill rack 9, down_ms 300: no rack 9: the site has 2 of them"):
+        plan.check(Site(4, rack_machines=2), epochs=10, limit_ms=1_000)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +97,15 @@ def test_what_is_no_seed_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [Options(scheme="magic"), Options(epochs=0), Options(hosts=0), Options(settings={"colour": 3})]
+    "options",
+    [
+        Options(scheme="magic"),
+        Options(epochs=0),
+        Options(hosts=0),
+        Options(settings={"colour": 3}),
+        Options(settings={"keep": 0}),
+        Options(settings={"shards": 257}),
+    ],
 )
 def test_options_that_cannot_be_are_refused(options: Options) -> None:
     with pytest.raises(SettingsError):

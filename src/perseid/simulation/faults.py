@@ -13,7 +13,7 @@ Invariant: a plan names only targets of its site and moments within its run (``c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
 from perseid.errors import FaultBeyondRun, UnknownFault
@@ -76,6 +76,14 @@ def name_of(fault: Fault) -> str:
     return name if fault.target.kind == "machine" else f"{name} {fault.target.kind}"
 
 
+def told(fault: Fault) -> str:
+    """A fault in words, with what a plan would say of it."""
+    given = {field.name: getattr(fault, field.name) for field in fields(fault)}
+    whom = str(given.pop("target", given.pop("trouble", "")))
+    numbers = [f"{name} {value:g}" for name, value in given.items() if value]
+    return " ".join([NAMES[type(fault)], *([whom] if whom else [])]) + "".join(f", {number}" for number in numbers)
+
+
 def lasts_ms(fault: Fault) -> int:
     """How long it goes on by itself."""
     match fault:
@@ -97,7 +105,7 @@ class Planned:
 
     def __str__(self) -> str:
         when = f"at epoch {self.at_epoch}" if self.at_epoch is not None else f"at {self.at_ms} ms"
-        return f"{when}: {self.fault}"
+        return f"{when}: {told(self.fault)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +122,10 @@ class FaultPlan:
             if planned.at_ms is not None and not 0 <= planned.at_ms < limit_ms:
                 raise FaultBeyondRun(f"{planned}: the run ends after {limit_ms} ms; choose an earlier moment")
             if not isinstance(planned.fault, Storage | Driver):
-                site.hit(planned.fault.target)
+                try:
+                    site.hit(planned.fault.target)
+                except UnknownFault as error:
+                    raise UnknownFault(f"{planned}: {error}") from error
 
 
 def to_json(plan: FaultPlan) -> list[dict[str, Any]]:
@@ -141,17 +152,27 @@ def _planned(number: int, entry: Mapping[str, Any]) -> Planned:
     at_ms, at_epoch = given.pop("at_ms", None), given.pop("at_epoch", None)
     if (at_ms is None) == (at_epoch is None):
         raise UnknownFault(f"{where} ({name}): say when, with either at_ms or at_epoch")
-    known = {f.name for f in fields(kind)}
-    if unknown := sorted(given.keys() - known):
+    known = {f.name: f.default is MISSING for f in fields(kind)}
+    if unknown := sorted(given.keys() - known.keys()):
         raise UnknownFault(f"{where} ({name}): no field {unknown[0]!r}: expected {', '.join(sorted(known))}")
+    if missing := [field for field, needed in known.items() if needed and field not in given]:
+        raise UnknownFault(f"{where} ({name}): {missing[0]} is missing")
+    for field, value in {**given, "at_ms": at_ms, "at_epoch": at_epoch}.items():
+        _number(f"{where} ({name})", field, value)
     if "target" in given:
         given["target"] = _target(where, given["target"])
     if "trouble" in given and given["trouble"] not in get_args(Trouble):
         raise UnknownFault(f"{where}: no storage trouble {given['trouble']!r}: expected {', '.join(get_args(Trouble))}")
-    try:
-        return Planned(kind(**given), at_ms, at_epoch)
-    except TypeError as error:
-        raise UnknownFault(f"{where} ({name}): {error}") from error
+    return Planned(kind(**given), at_ms, at_epoch)
+
+
+def _number(where: str, field: str, value: Any) -> None:
+    """Times and epochs are whole numbers, a factor may be a broken one."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if (field.endswith("_ms") or field == "at_epoch") and value is not None and not whole:
+        raise UnknownFault(f"{where}: {field} is {value!r}: expected a whole number of at least 0")
+    if field == "factor" and not (isinstance(value, int | float) and value >= 1):
+        raise UnknownFault(f"{where}: factor is {value!r}: expected a number of at least 1")
 
 
 def _target(where: str, data: Any) -> Target:

@@ -18,7 +18,7 @@ from perseid.simulation import graphs, loads
 from perseid.simulation.faults import CutOff, Driver, Fault, FaultPlan, Kill, Pause, Planned, Slow, Storage, Trouble
 from perseid.simulation.loads import Load
 from perseid.simulation.site import Site, Target
-from perseid.vocabulary import OperatorName
+from perseid.vocabulary import SLOTS, OperatorName
 
 _RECORDED = [(n / 10, (n * 137) % 11) for n in range(100)]
 SCHEMES: dict[str, Callable[[float], Scheme]] = {
@@ -90,7 +90,14 @@ class Options:
     settings: Mapping[str, int] = field(default_factory=dict)  # queue, keep, spares, heartbeat_ms, period_ms, shards
 
 
-DRAWN = ("queue", "keep", "spares", "heartbeat_ms", "period_ms", "shards")
+DRAWN = {  # settings that may be fixed, from … to
+    "queue": (1, 1_000),
+    "keep": (1, 1_000),
+    "spares": (0, 1_000),
+    "heartbeat_ms": (2, 60_000),
+    "period_ms": (1, 3_600_000),
+    "shards": (1, SLOTS),
+}
 
 
 def scheme_named(name: str, period_s: float) -> Scheme:
@@ -106,8 +113,12 @@ def drawn(seed: int, options: Options | None = None) -> Scenario:
         raise SettingsError(
             f"a simulation needs hosts and epochs, got {options.hosts} hosts and {options.epochs} epochs"
         )
-    if unknown := sorted(options.settings.keys() - set(DRAWN)):
+    if unknown := sorted(options.settings.keys() - DRAWN.keys()):
         raise SettingsError(f"no setting {unknown[0]!r} to simulate; there are: {', '.join(DRAWN)}")
+    for name, value in options.settings.items():
+        low, high = DRAWN[name]
+        if not low <= value <= high:
+            raise SettingsError(f"cannot simulate {name}={value}: expected a number from {low} to {high}")
     draw = random.Random(seed)
     given = options.settings
     hosts = draw.choice([2, 3, 5, 8, 20])

@@ -7,7 +7,7 @@ from typing import Any
 
 from perseid.engine import commands as do
 from perseid.engine import events as on
-from perseid.simulation.faults import Planned
+from perseid.simulation.faults import Planned, told
 
 Entry = tuple[int, int, object]  # when, which generation of the driver (0: the world), what
 
@@ -24,7 +24,7 @@ def records(log: Iterable[Entry]) -> Iterator[dict[str, Any]]:
 def _record(what: object) -> tuple[str, dict[str, Any]] | None:
     match what:
         case Planned(fault):
-            return "fault", {"what": str(fault)}
+            return "fault", {"what": told(fault)}
         case on.HostRegistered(host):
             return "host_ready", {"host": host, "pid": "-", "address": "simulated"}
         case on.UnitFailed(unit, epoch, attempt, _, message):
@@ -45,8 +45,8 @@ def _record(what: object) -> tuple[str, dict[str, Any]] | None:
             shape = {"operator": request.operator, "shards": len(request.slots)}
             return "scale_started", {**shape, "reason": request.reason}
         case do.ScaleEnded(request, before, pause_ms, ms):
-            told = {"operator": request.operator, "before": before, "shards": len(request.slots)}
-            return "scaled", {**told, "pause_ms": pause_ms, "ms": ms}
+            change = {"operator": request.operator, "before": before, "shards": len(request.slots)}
+            return "scaled", {**change, "pause_ms": pause_ms, "ms": ms}
         case do.ScaleGivenUp(request, reason, again):
             return "scale_given_up", {"operator": request.operator, "reason": reason, "again": again}
         case do.RecoveryBegan(reason, plan):

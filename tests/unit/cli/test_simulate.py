@@ -97,3 +97,20 @@ def test_a_fault_plan_that_cannot_be_is_named(tmp_path):
     plan.write_text(json.dumps([{"fault": "driver", "down_ms": 10, "at_epoch": 99}]))
     result = call("--seeds", "1", "--epochs", "5", "--faults", str(plan))
     assert result.exit_code == 1 and "epochs 1 to 5" in result.output + getattr(result, "stderr", "")
+
+
+def test_a_fault_that_no_run_lives_to_see_is_named(tmp_path):
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps([{"fault": "kill", "target": "everything", "at_ms": 900_000}]))
+    result = call("--seeds", "2", "--epochs", "5", "--faults", str(plan))
+    assert result.exit_code == 1
+    assert "at 900000 ms: kill everything: every run was over before" in result.output + getattr(result, "stderr", "")
+
+
+def test_several_processes_give_the_same_numbers(tmp_path):
+    written = []
+    for jobs in ("1", "2"):
+        result = call("--seeds", "10", "--epochs", "5", "--jobs", jobs, "--json", str(tmp_path / "out.json"))
+        assert result.exit_code == 0, result.output
+        written.append(json.loads((tmp_path / "out.json").read_text()) | {"seconds": 0})
+    assert written[0] == written[1]
