@@ -89,6 +89,11 @@ def test_noise_is_not_followed(seed: int) -> None:
     assert changes(counts) <= 6 and max(counts) <= 5
 
 
+def test_it_shrinks_to_what_was_enough_all_the_while_not_at_the_last_look() -> None:
+    counts = followed(lambda now: 5.0 if now < 60 else (0.3, 0.3, 1.2)[now % 3], 200, noise=0.0)
+    assert max(counts) >= 7 and min(counts[60:]) == math.ceil(1.2 / AutoScaling().idle)
+
+
 def test_a_sine_over_minutes_is_survived_without_chatter() -> None:
     counts = followed(lambda now: 2.0 + 1.8 * math.sin(now / 60), 2_000)
     steps = [b - a for a, b in pairwise(counts) if a != b]

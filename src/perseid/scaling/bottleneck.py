@@ -89,6 +89,7 @@ class Standing:
     reports: dict[HostId, int] = field(default_factory=dict)
     high: dict[HostId, int] = field(default_factory=dict)  # reports above the threshold in a row
     low: int = 0  # reports in a row after which fewer shards would have done
+    needed: int = 0  # as many would have done after each of them
     load: dict[ShardId, float] = field(default_factory=dict)  # the newest
     shrunk: bool = False  # the last change was a scale in
 
@@ -138,7 +139,7 @@ class Bottlenecks:
             return None  # everybody has had time to settle
         high = [h for h in hosts if standing.high.get(h, 0) >= policy.reports]
         if high:
-            standing.low = 0
+            standing.low = standing.needed = 0
             more = sum(route.host in high for route in routing.of(operator))
             wanted = min(policy.most, standing.shards + more)
             if wanted > standing.shards:
@@ -148,9 +149,10 @@ class Bottlenecks:
             return None  # once for every round of reports
         total = sum(standing.load.values())
         enough = max(policy.least, math.ceil(total / policy.idle), 1)
-        standing.low = standing.low + 1 if enough < standing.shards else 0
+        idle = enough < standing.shards
+        standing.low, standing.needed = (standing.low + 1, max(standing.needed, enough)) if idle else (0, 0)
         if standing.low >= standing.patience:
-            wanted = max(enough, standing.shards // 2)
+            wanted = max(standing.needed, standing.shards // 2)
             return self._changed(operator, standing, wanted, f"{wanted} can do what they had to do: {total:.0%}")
         return None
 

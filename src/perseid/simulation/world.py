@@ -138,7 +138,7 @@ class World:
         return low + int(self.random.random() * (high - low + 1))
 
     def mishap(self, factor: float = 1.0) -> bool:
-        return self._mishaps > 0 and self.random.random() < self._mishaps * factor
+        return self.random.random() < self._mishaps * factor
 
     def pulse_ms(self, driver: SimulatedDriver) -> int:
         """When hearts beat next."""
