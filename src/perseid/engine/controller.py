@@ -135,15 +135,17 @@ class Controller:
             self.detector.heartbeat_arrived(event.host, self.now_ms)
             return ()  # nothing follows from it; there are more of them than of all else together
         commands = self._take_in(event)
-        return commands if self._one_of_many(event) else (*commands, *self._advance())
+        return commands if self._one_of_many(event, commands) else (*commands, *self._advance())
 
-    def _one_of_many(self, event: on.Event) -> bool:
+    def _one_of_many(self, event: on.Event, commands: tuple[do.Command, ...]) -> bool:
         """Is this a part of something that is not yet whole? Then nothing follows from it yet."""
         match event:
             case on.SnapshotsForked(unit=unit):
                 return bool(self.checkpoints.forking.get(unit))
             case on.SnapshotWritten():
                 return self.checkpoints.pending is not None and not self.checkpoints.committing
+            case on.SizesReported():
+                return not commands  # with the last answer a policy has something to say
         return False
 
     def _take_in(self, event: on.Event) -> tuple[do.Command, ...]:

@@ -205,11 +205,10 @@ class Witness:
                     )
 
     def _saved_alone(self, manifest: Manifest, alone: Mapping[UnitName, Epoch]) -> None:
-        held: dict[tuple[str, int], list[SlotRange]] = {}  # slots, by operator and number
-        for path, file in self.root.files.items():
-            operator = path.partition("/")[2].rpartition("-")[0]
+        held: dict[tuple[OperatorName, int], list[SlotRange]] = {}  # slots, by operator and number
+        for file in self.root.files.values():
             for first, end, number in file.state:
-                held.setdefault((operator, number), []).append((first, end))
+                held.setdefault((file.operator, number), []).append((first, end))
         for unit, epoch in {**manifest.cuts, **alone}.items():
             self._own[unit] = max(epoch, self._own.get(unit, 0))
             for operator in [o for o, of in self._unit_of.items() if of == unit] if epoch else []:

@@ -164,9 +164,9 @@ class Errands:
     ) -> on.SnapshotWritten | on.CheckpointFailed:
         shard = route.shard
         path, size = f"{command.checkpoint}/{shard.operator}-{shard.index}", self._world.scenario.state_bytes
+        saved = Snapshot(shard.operator, shard.index, route.slots, command.epoch, path, state, size)
         try:
-            self._root.write_snapshot(self._clock.now_ms, path, state, size)
+            self._root.write_snapshot(self._clock.now_ms, saved)
         except StorageFailed as error:
             return on.CheckpointFailed(command.checkpoint, str(error), host.id)
-        saved = Snapshot(shard.operator, shard.index, route.slots, command.epoch, path, state, size)
         return on.SnapshotWritten(command.checkpoint, shard, saved)

@@ -48,6 +48,7 @@ class Snapshot:
 class File:
     """A snapshot file: the state it holds, and whether its bytes are still what they were."""
 
+    operator: OperatorName
     state: State
     good: bool = True
 
@@ -172,14 +173,14 @@ class Root:
 
     # -- what hosts do: they know no generation, and must do no harm ----------------------------------------------
 
-    def write_snapshot(self, now_ms: int, path: str, state: State, size: int) -> None:
+    def write_snapshot(self, now_ms: int, saved: Snapshot) -> None:
         """All of a file, under its last name; or nothing; or, where writes tear, half of it."""
         if now_ms < self.failing_ms:
             if self.torn:
-                self.files[path] = File(state, good=False)
+                self.files[saved.path] = File(saved.operator, saved.digest, good=False)
             raise StorageFailed("the root is out of reach")
-        self.files[path] = File(state)
-        self.bytes_written += size
+        self.files[saved.path] = File(saved.operator, saved.digest)
+        self.bytes_written += saved.state_bytes
 
     def read_snapshot(self, now_ms: int, snapshot: Snapshot) -> State:
         """The state it holds. Raises ``CorruptData`` if it is not what the manifest names."""
@@ -194,8 +195,11 @@ class Root:
         """Can the application go back to this checkpoint?"""
         if not self.damaged.isdisjoint((manifest.path, *manifest.inflight.values())):
             return False
-        files = ((self.files.get(s.path), s) for s in manifest.shards.values())
-        return all(file is not None and file.good and file.state == s.digest for file, s in files)
+        for snapshot in manifest.shards.values():
+            file = self.files.get(snapshot.path)
+            if file is None or not file.good or file.state != snapshot.digest:
+                return False
+        return True
 
 
 def slices(admitted: Admitted, sources: tuple[SourceName, ...]) -> list[Rows]:
