@@ -26,8 +26,8 @@ from typing import Any
 from perseid.errors import ChannelError, CorruptData, StorageFailed
 from perseid.spark.held import HeldShard
 from perseid.spark.phases import since
-from perseid.state.codec import encode
-from perseid.state.operator_state import capture
+from perseid.state.shard_state import checkpoint_state
+from perseid.storage.persisted import buffers_of, header_of
 from perseid.storage.snapshots import SnapshotFile, publish_snapshot, stage_snapshot, write_snapshot
 from perseid.storage.store import Store
 
@@ -104,10 +104,12 @@ class Snapshots:
         """Make one shard's state durable; what to tell the controller."""
         begun = time.monotonic()
         shard = held.log.shard
-        header = {"operator": shard.operator, "index": shard.index, "epoch": held.log.applied, "slots": entry["slots"]}
+        first, last = entry["slots"]
+        state = checkpoint_state(held.operator, held.log.applied, slots=(first, last), copy=False)
+        header = header_of(shard, state)
         said: dict[str, Any] = {}
         try:
-            buffers = encode(capture(held.operator))
+            buffers = buffers_of(state)
             serialised_ms = since(begun)
             if forked:
                 file, staged = stage_snapshot(self._store, entry["path"], header, buffers, local=self._copies)
