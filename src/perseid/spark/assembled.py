@@ -15,6 +15,7 @@ from typing import Any
 
 from perseid.errors import CorruptData
 from perseid.spark.phases import Phases
+from perseid.state.operator_state import spills
 from perseid.state.partition import merge_state, partition_processing_state
 from perseid.state.shard_state import ShardState
 from perseid.storage.persisted import state_of
@@ -39,7 +40,7 @@ def assembled(
     for takers in wanted.values():
         epoch = entries[takers[0][0]]["epoch"]
         spec = specs[entries[takers[0][0]]["operator"]]
-        whole = _read(store, copies, takers[0][1], spec.name, epoch, phases)
+        whole = _read(store, copies, takers[0][1], spec, epoch, phases)
         begun = time.monotonic()
         ranges = [_range(part["slots"]) for _, part in takers]
         states = _cut(whole, spec, ranges)
@@ -58,13 +59,13 @@ def assembled(
 
 
 def _read(
-    store: Store, copies: Path | None, part: Mapping[str, Any], operator: str, epoch: int, phases: Phases
+    store: Store, copies: Path | None, part: Mapping[str, Any], spec: Any, epoch: int, phases: Phases
 ) -> ShardState:
     begun = time.monotonic()
     file = SnapshotFile(**part["file"])
-    header, buffers, copy = read_snapshot(store, file, local=copies)
-    if (header["operator"], header["index"], header["epoch"]) != (operator, part["index"], epoch):
-        raise CorruptData(f"snapshot {file.path} is of {header}, not of {operator}/{part['index']} at epoch {epoch}")
+    header, buffers, copy = read_snapshot(store, file, local=copies, mapped=spills(spec.prototype))
+    if (header["operator"], header["index"], header["epoch"]) != (spec.name, part["index"], epoch):
+        raise CorruptData(f"snapshot {file.path} is of {header}, not of {spec.name}/{part['index']} at epoch {epoch}")
     phases.add("read", begun)
     phases.copies[copy] = phases.copies.get(copy, 0) + 1
     begun = time.monotonic()

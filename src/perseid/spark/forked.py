@@ -26,7 +26,9 @@ from typing import Any
 from perseid.errors import ChannelError, CorruptData, StorageFailed
 from perseid.spark.held import HeldShard
 from perseid.spark.phases import since
+from perseid.state.operator_state import spilled_of
 from perseid.state.shard_state import checkpoint_state
+from perseid.state.spill_store import Seal
 from perseid.storage.persisted import buffers_of, header_of
 from perseid.storage.snapshots import SnapshotFile, publish_snapshot, stage_snapshot, write_snapshot
 from perseid.storage.store import Store
@@ -54,6 +56,7 @@ class Snapshots:
             return lambda: self._write_now(command, helds, begun)
         gc.collect(0)  # what is garbage now would never be collected once it is frozen
         gc.freeze()
+        seals = [spilled.seal() for held in helds for spilled in spilled_of(held.operator)]
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
@@ -63,7 +66,9 @@ class Snapshots:
 
         def rest() -> None:
             self._tell("forked", checkpoint=checkpoint, unit=unit, ms=since(begun))
-            threading.Thread(target=self._reap, args=(child, reader, checkpoint, len(helds)), daemon=True).start()
+            threading.Thread(
+                target=self._reap, args=(child, reader, checkpoint, len(helds), seals), daemon=True
+            ).start()
 
         return rest
 
@@ -131,7 +136,7 @@ class Snapshots:
             "serialise_ms": serialised_ms,
         }
 
-    def _reap(self, child: int, reader: int, checkpoint: int, expected: int) -> None:
+    def _reap(self, child: int, reader: int, checkpoint: int, expected: int, seals: list[Seal]) -> None:
         told = 0
         with os.fdopen(reader, "rb") as lines:
             for line in lines:
@@ -143,6 +148,8 @@ class Snapshots:
                 told += 1
         with contextlib.suppress(ChildProcessError):
             os.waitpid(child, 0)
+        for seal in seals:
+            seal.release()
         if told < expected:
             with contextlib.suppress(ChannelError):
                 self._tell("snapshot_failed", checkpoint=checkpoint, message="the process that wrote the snapshot died")

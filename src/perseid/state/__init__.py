@@ -14,6 +14,7 @@ from perseid.state.fields import StateField, fields_of, state
 from perseid.state.partition import merge_state, partition_processing_state
 from perseid.state.shard_state import ShardState, checkpoint_state, restore_state
 from perseid.state.slots import divided, slot_of
+from perseid.state.spilled import Spilled
 from perseid.state.timers import Timer, Timers
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Backups",
     "ShardState",
+    "Spilled",
     "StateField",
     "Timer",
     "Timers",

@@ -28,6 +28,7 @@ from perseid.state.buffer import merge_buffer_state
 from perseid.state.fields import StateField, fields_of
 from perseid.state.shard_state import ShardState
 from perseid.state.slots import slot_of, slots_of
+from perseid.state.spilled import Spilled
 from perseid.vocabulary import SLOTS, SlotRange
 
 _OUTSIDE = -1
@@ -56,7 +57,7 @@ def obstacles(operator: Any) -> list[str]:
         if (field.split is None) != (field.merge is None):
             given, missing = ("split", "merge") if field.merge is None else ("merge", "split")
             found.append(f"field '{name}' has {given}= but no {missing}=")
-        elif field.split is None and not isinstance(initial := field.initial(), dict):
+        elif field.split is None and not isinstance(initial := field.initial(), (dict, Spilled)):
             found.append(
                 f"field '{name}' is a {type(initial).__name__}, not a dict by key: say how it is cut and put together"
                 f" with state(…, split=function(value, part), merge=function(values))"
@@ -195,8 +196,10 @@ class _Cut:
             " cut: use state(split=…, merge=…) for other fields"
         )
 
-    def mapping(self, what: str, whole: dict[Any, Any]) -> list[dict[Any, Any]]:
+    def mapping(self, what: str, whole: Any) -> list[Any]:
         """A dict by key, of whatever class, as one of that class for each part."""
+        if isinstance(whole, Spilled):
+            return whole.cut(self.parts, lambda keys: self.parts_of(keys, what))
         parts = [_emptied(whole) for _ in range(self.parts)]
         keys = list(whole)
         for key, part in zip(keys, self.parts_of(keys, what), strict=True):
@@ -218,7 +221,7 @@ def _cut_fields(values: dict[str, Any], fields: dict[str, StateField], cut: _Cut
         if field.split is not None:
             for index, part in enumerate(parts):
                 part[name] = field.split(value, _part(index, cut, what))
-        elif isinstance(value, dict):
+        elif isinstance(value, (dict, Spilled)):
             for part, mine in zip(parts, cut.mapping(what, value), strict=True):
                 part[name] = mine
         else:
@@ -256,8 +259,13 @@ def _merged_keyed(parts: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
     }
 
 
-def _joined(parts: Sequence[dict[Any, Any]], where: str) -> dict[Any, Any]:
+def _joined(parts: Sequence[Any], where: str) -> Any:
     """Dicts of different keys as one, of the first one's class."""
+    if isinstance(parts[0], Spilled):
+        try:
+            return Spilled.joined(parts)
+        except ValueError as error:
+            raise OperatorFailed(f"{where}: {error}") from error
     whole = _emptied(parts[0])
     for index, part in enumerate(parts):
         for key, value in part.items():
