@@ -147,7 +147,14 @@ class SimulatedDriver:
                 self.keeper.submit(command)
             case do.ScaleEnded(request, before):
                 self.world.scaled(len(request.slots), before)
-            case do.CheckpointBegan() | do.Noted() | do.AskToScale() | do.ScaleBegan() | do.ScaleGivenUp():
+            case (
+                do.CheckpointBegan()
+                | do.Noted()
+                | do.Answered()
+                | do.AskToScale()
+                | do.ScaleBegan()
+                | do.ScaleGivenUp()
+            ):
                 pass  # for the journal
             case do.ReleaseStream(stream, epoch):
                 self.keeper.release(stream, epoch)
