@@ -15,7 +15,7 @@ import json
 import mmap
 import os
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,11 +71,18 @@ def write_snapshot(
 
 
 def stage_snapshot(
-    store: Store, path: str, header: Mapping[str, Any], buffers: Iterable[Buffer], *, local: Path | None
+    store: Store,
+    path: str,
+    header: Mapping[str, Any],
+    buffers: Iterable[Buffer],
+    *,
+    local: Path | None,
+    written: Callable[[memoryview], None] | None = None,
 ) -> tuple[SnapshotFile, Path]:
     """Write a snapshot to this machine: the second copy, or without one a temporary file of a local store; and where that is.
 
-    Fork-safe. Nothing is durable, and it counts for nothing, before it is published.
+    Fork-safe. Nothing is durable, and it counts for nothing, before it is published. ``written`` is told of pieces of buffers that
+    will not be read again; with a second copy there are none, since the first may have to be written after all.
     """
     framed = _Framed(header, buffers)
     if local is not None:
@@ -88,7 +95,9 @@ def stage_snapshot(
             framed = _Framed(header, buffers)
     assert store.local is not None, "a store that is not local needs a folder on this machine"
     with reported("write", store.uri(path)):
-        staged, size = write_temporary(store.local / path, framed, durable=False)
+        staged, size = write_temporary(
+            store.local / path, framed, durable=False, written=written if local is None else None
+        )
     return SnapshotFile(path, size, framed.digest), staged
 
 
