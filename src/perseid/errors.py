@@ -14,6 +14,7 @@
     ├── OperatorFailed        user code raised; operator, shard, epoch and first rows are in the message
     ├── NoAnswer              a running application did not answer a wish put to it by way of its root
     ├── ScaleFailed           an operator could not be scaled; it has the shards it had
+    ├── RequestFailed         a checkpoint or a restore that was asked for did not happen; the application goes on
     ├── SourceChanged         a source slice is no longer the bytes it was
     ├── FaultError            a test's fault names what is not there, or came to nothing
     ├── SimulationError       a simulation was asked for something that cannot be
@@ -88,6 +89,10 @@ class NoAnswer(PerseidError):
 
 class ScaleFailed(PerseidError):
     """An operator could not be scaled. It has the shards it had, and goes on."""
+
+
+class RequestFailed(PerseidError):
+    """A checkpoint or a restore that was asked of a running application did not happen. The application goes on."""
 
 
 class SourceChanged(PerseidError):

@@ -23,9 +23,11 @@ import pyarrow.parquet as pq
 import perseid
 from perseid import App, KeyedOperator, Operator, every, state
 from perseid.spark.runtime import Running
+from perseid.state import Spilled
 
 KEYS = 97
 BUCKETS = 7
+MANY_KEYS = 3_000
 
 
 # -- operators ----------------------------------------------------------------------------------------------------
@@ -78,6 +80,40 @@ class Weighty(Count):
             for key in set(rows["key"].to_pylist()):
                 self.ballast[key] = "x" * 400_000
         return super().process(rows)
+
+
+class Hoard(Operator):
+    """A count by many keys with a text for each, several times the memory it may use."""
+
+    ordered = False
+    totals: Spilled[int, int] = state(spill="32 KB")
+    texts: Spilled[int, list[str]] = state(spill="64 KB")
+
+    def process(self, rows: pa.Table) -> pa.Table:
+        added = Counter(rows["key"].to_pylist())
+        keys = list(added)
+        before = self.totals.get_many(keys, 0)
+        self.totals.put_many(keys, [old + added[key] for key, old in zip(keys, before, strict=True)])
+        for key in keys:
+            self.texts.setdefault(key, [f"{key:0300d}"]).append("x" * added[key])
+        if any(sum(map(len, self.texts[key])) != 300 + self.totals[key] for key in keys):
+            raise AssertionError("the two fields do not agree")
+        return counted("key", added, self.totals)
+
+
+class KeyedHoard(KeyedOperator):
+    """The same, key by key."""
+
+    spill = "64 KB"
+    total: int = state(default=0)
+    texts: list[str] = state(default_factory=list)
+
+    def process_key(self, key: int, rows: pa.Table) -> list[dict[str, int]]:
+        self.texts = self.texts or [f"{key:0300d}"]
+        self.texts.append("x" * rows.num_rows)
+        self.total += rows.num_rows
+        assert sum(map(len, self.texts)) == 300 + self.total
+        return [{"key": key, "added": rows.num_rows, "total": self.total}]
 
 
 class Pool(Operator):
@@ -238,6 +274,14 @@ def counts(out: str, rows: int, rate: float | None = None, *, operator: Operator
 def heavy(out: str, rows: int, rate: float | None = None) -> App:
     """A keyed count whose snapshots take a while."""
     return counts(out, rows, rate, operator=Heavy())
+
+
+def hoards(out: str, rows: int, operator: Operator) -> App:
+    """A count by many keys that is larger than the memory it may use."""
+    app = App("hoards")
+    stream = app.source("numbers", perseid.sources.generator({"key": f"id % {MANY_KEYS}"}, rows=rows, partitions=2))
+    stream.stateful("hoard", operator, key="key", shards=2, output=COUNTED).sink("out", perseid.sinks.parquet(out))
+    return app
 
 
 def pools(rate: float) -> App:
@@ -418,6 +462,10 @@ def check_totals(out: str | Path, key: str, expected: Mapping[Any, int]) -> None
 
 def check_counts(out: str | Path, rows: int) -> None:
     check_totals(out, "key", Counter(n % KEYS for n in range(rows)))
+
+
+def check_hoards(out: str | Path, rows: int) -> None:
+    check_totals(out, "key", Counter(n % MANY_KEYS for n in range(rows)))
 
 
 def check_rollup(out: str | Path, rows: int) -> None:

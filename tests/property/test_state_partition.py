@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections import Counter, OrderedDict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from hypothesis import strategies as st
 from perseid import KeyedOperator, Operator, every, state
 from perseid.errors import OperatorFailed
 from perseid.state.partition import merge_state, obstacles, partition_processing_state
+from perseid.state.shard_state import ShardState
 from perseid.state.slots import slot_of
 from perseid.testing import OperatorHarness
-from perseid.vocabulary import SLOTS
+from perseid.vocabulary import SLOTS, Epoch, SlotRange
 
 
 class Ledger(KeyedOperator):
@@ -138,12 +140,15 @@ def test_every_key_of_every_type_goes_to_the_part_of_its_slot(data: st.DataObjec
     class Sums(Operator):
         sums: dict[Any, int] = state(default_factory=dict)
 
-    parts = partition_processing_state(captured, Sums, ranges, key_types=kinds)
+    parts = partition_processing_state(ShardState(captured, Epoch(7)), Sums, ranges, key_types=kinds)
     for (first, last), part in zip(ranges, parts, strict=True):
-        for key in part["fields"]["sums"]:
+        assert part.slots == (first, last) and part.epoch == 7
+        for key in part.processing["fields"]["sums"]:
             assert first <= slot_of(*(key if len(kinds) > 1 else (key,)), types=kinds) < last
-        assert [timer[0] for timer in part["timers"]] == list(part["fields"]["sums"])
-    merged = merge_state(parts, Sums)
+        assert [timer[0] for timer in part.processing["timers"]] == list(part.processing["fields"]["sums"])
+    whole = merge_state(parts, Sums)
+    assert whole.slots == (0, SLOTS)
+    merged = whole.processing
     assert merged["fields"] == captured["fields"]
     assert sorted(merged["timers"], key=lambda timer: timer[1]) == captured["timers"]
 
@@ -151,8 +156,8 @@ def test_every_key_of_every_type_goes_to_the_part_of_its_slot(data: st.DataObjec
 # -- refusals ----------------------------------------------------------------------------------------------------
 
 
-def captured(**fields: Any) -> dict[str, Any]:
-    return {"timers": [], "fields": fields, "keyed": None}
+def captured(*, slots: SlotRange = (0, SLOTS), **fields: Any) -> ShardState:
+    return ShardState({"timers": [], "fields": fields, "keyed": None}, Epoch(1), slots)
 
 
 class Counts(Operator):
@@ -181,7 +186,7 @@ def test_a_key_of_another_shard_is_named():
     with pytest.raises(
         OperatorFailed, match=f"has the key {stray}, which lies in slot .* holds the slots from 0 to 127"
     ):
-        partition_processing_state(captured(counts={stray: 1}), Counts, [(0, 64), (64, 128)], slots=(0, 128))
+        partition_processing_state(captured(slots=(0, 128), counts={stray: 1}), Counts, [(0, 64), (64, 128)])
 
 
 def test_ranges_that_leave_a_gap_are_refused():
@@ -192,7 +197,16 @@ def test_ranges_that_leave_a_gap_are_refused():
 
 def test_a_key_in_two_shards_is_named():
     with pytest.raises(OperatorFailed, match="field 'counts': key 'a' is in shard 1"):
-        merge_state([captured(counts={"a": 1}), captured(counts={"a": 2})], Counts)
+        merge_state([captured(slots=(0, 9), counts={"a": 1}), captured(slots=(9, 99), counts={"a": 2})], Counts)
+
+
+def test_only_neighbours_of_the_same_epoch_are_merged():
+    first, second = captured(slots=(0, 9), counts={}), captured(slots=(9, 99), counts={})
+    with pytest.raises(OperatorFailed, match="expected neighbours"):
+        merge_state([first, captured(slots=(10, 99), counts={})], Counts)
+    with pytest.raises(OperatorFailed, match=r"different epochs: \[1, 2\]"):
+        merge_state([first, replace(second, epoch=Epoch(2))], Counts)
+    assert merge_state([second, first], Counts).slots == (0, 99)
 
 
 def test_every_obstacle_is_known_before_anything_is_cut():
@@ -209,4 +223,4 @@ def test_every_obstacle_is_known_before_anything_is_cut():
 def test_arrays_as_values_are_not_copied():
     array = np.arange(3)
     parts = partition_processing_state(captured(counts={"a": array}), Counts, HALVES)
-    assert any(part["fields"]["counts"].get("a") is array for part in parts)
+    assert any(part.processing["fields"]["counts"].get("a") is array for part in parts)

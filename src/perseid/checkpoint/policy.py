@@ -27,6 +27,7 @@ class Reason(enum.StrEnum):
     UNRECORDED = "unrecorded"  # oracle: the recording has nothing for this period
     OWN_PERIOD = "own_period"  # baseline: one period since this unit's last (M2)
     SCALE = "scale"  # an operator is scaled: its new shards begin here (S3), or have just begun
+    ASKED = "asked"  # somebody wants one now
     FINAL = "final"  # the application ends
 
 

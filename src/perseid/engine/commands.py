@@ -157,6 +157,15 @@ class AskToScale:
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """For whoever asked for a checkpoint, or for a restore: it is done, or why it was not."""
+
+    number: int  # of the wish
+    checkpoint: CompletedCheckpoint | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ScaleBegan:
     """For the journal: an operator is to be scaled."""
 
@@ -283,6 +292,7 @@ Command = (
     | WritePartition
     | AskToScale
     | ScaleBegan
+    | Answered
     | ScaleEnded
     | ScaleGivenUp
     | ReleaseHost

@@ -16,6 +16,7 @@ from perseid.checkpoint.life import CompletedCheckpoint
 from perseid.checkpoint.schemes import Scheme
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine.asked_state import AskedState
 from perseid.engine.checkpointing import Checkpointing
 from perseid.engine.pipeline import Pipeline
 from perseid.engine.progress import Phase
@@ -102,6 +103,7 @@ class Controller:
     scaling: Scaling | None = None
     scale_replay: Attempt | None = None  # the job that feeds new shards, also when their scale was given up meanwhile
     scale: ScalingSteps = field(init=False)
+    asked: AskedState = field(init=False)
     bottlenecks: Bottlenecks | None = None
     numbers: dict[OperatorName, int] = field(default_factory=dict)  # the highest ever given to a shard, used or not
 
@@ -119,6 +121,7 @@ class Controller:
         self.pool = Pool(s.hosts, s.spares, s.most_hosts)
         self.bottlenecks = Bottlenecks(s.scaling, s.scalable) if s.scaling is not None else None
         self.unit_ends, self.recovery, self.scale = UnitEnds(self), RecoverySteps(self), ScalingSteps(self)
+        self.asked = AskedState(self)
         self.scale.settle_pool()
         self.oldest_epoch = self.past.oldest_epoch
         self.set_aside = {key: set(shards) for key, shards in self.past.set_aside.items()}
@@ -182,6 +185,10 @@ class Controller:
             case on.RestoreFailed(host):
                 self.detector.work_ended(host, self.now_ms)
                 return (*self.scale.restore_failed(event), *self.recovery.restore_failed(event))
+            case on.CheckpointAsked(number):
+                return self.asked.checkpoint(number)
+            case on.RestoreAsked(number, operator):
+                return tuple(self.asked.restore(number, operator))
             case on.ScaleRequested(request):
                 return self.scale.requested(request)
             case on.LoadReported(load):
@@ -275,6 +282,7 @@ class Controller:
             self.phase = "stopping" if self.stopping else "running"
             commands += self.scale.advance()
             if self.scaling is None or not self.scaling.stands_on_checkpoint:
+                commands += self.asked.advance()
                 commands += self.checkpoints.start_if_due(self.now_ms, self.pipeline, self.routing)
         commands += self._run()
         if len(self.hosts) > self.pool.size:

@@ -114,6 +114,21 @@ class RestoreFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointAsked:
+    """Somebody wants all that has been processed by now to be durable."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreAsked:
+    """Somebody wants an operator's shards to be made anew from the newest checkpoint."""
+
+    number: int
+    operator: OperatorName
+
+
+@dataclass(frozen=True, slots=True)
 class ScaleRequested:
     request: ScaleRequest
 
@@ -214,6 +229,8 @@ Event = (
     | ShardsRestored
     | RestoreFailed
     | ReplayFinished
+    | CheckpointAsked
+    | RestoreAsked
     | ScaleRequested
     | LoadReported
     | ShardsCaughtUp

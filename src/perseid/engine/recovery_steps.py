@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from perseid.checkpoint.life import bytes_of
@@ -16,7 +15,8 @@ from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.recovering import Recovering
 from perseid.recovery.plan import Observation, RecoveryPlan, decide
-from perseid.scaling.routing import place
+from perseid.scaling.routing import partition_routing_state, place
+from perseid.state.slots import divided
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, SlotRange, UnitName
 
 if TYPE_CHECKING:
@@ -146,12 +146,9 @@ class RecoverySteps:
             routes = of.routing.of(operator)
             ranges = [part for r in routes if r.shard in recovering.lost for part in self._pieces(r.slots)]
             fresh = of.scale.new_shards(operator, ranges)
-            kept = tuple((r.shard.index, r.slots) for r in routes if r.shard not in recovering.lost)
-            hosts = {r.shard: r.host for r in routes if r.shard not in recovering.lost}
-            shards = tuple(sorted((*kept, *fresh), key=lambda shard: shard[1]))
-            new = {ShardId(operator, index): None for index, _ in fresh}
-            of.routing = of.routing.repartitioned(operator, shards, {**hosts, **new})
-            recovering.lost = {s for s in recovering.lost if s.operator != operator} | set(new)
+            gone = {s for s in recovering.lost if s.operator == operator}
+            of.routing = partition_routing_state(of.routing, gone, fresh)
+            recovering.lost = (recovering.lost - gone) | {ShardId(operator, index) for index, _ in fresh}
             recovering.writing[operator] = of.routing.version
             commands.append(self._write_down(operator))
         of.scale.settle_pool()
@@ -159,8 +156,7 @@ class RecoverySteps:
 
     def _pieces(self, slots: SlotRange) -> list[SlotRange]:
         count = min(self._of.settings.parallel_recovery, len(self._of.hosts), slots[1] - slots[0])
-        bounds = [slots[0] + (slots[1] - slots[0]) * i // count for i in range(count + 1)]
-        return list(pairwise(bounds))
+        return divided(slots, count)
 
     def _write_down(self, operator: OperatorName) -> do.WritePartition:
         of, recovering = self._of, self._of.recovering

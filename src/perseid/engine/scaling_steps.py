@@ -15,7 +15,7 @@ from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.scaling.bottleneck import HostLoad
 from perseid.scaling.machine import ATTEMPTS, ScaleRequest, Scaling
-from perseid.scaling.routing import Route, Shards, numbered, place
+from perseid.scaling.routing import Route, Shards, numbered, partition_routing_state, place
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, SlotRange
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class ScalingSteps:
         fresh = [h for h in of.hosts if not of.routing.shards_on(h)]
         placed = place([ShardId(operator, index) for index, _ in shards], load, fresh)
         base = newest.own_cut(scaling.unit) if newest is not None else Epoch(0)
-        scaling.prepared_from(base, of.routing.repartitioned(operator, shards, placed))
+        scaling.prepared_from(base, partition_routing_state(of.routing, old, shards, placed))
         of.routing = of.routing.moved({})  # whatever becomes of this attempt, no other table has its version
         assert scaling.target is not None
         commands: list[do.Command] = []

@@ -9,7 +9,9 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from perseid.byte_size import byte_size
 from perseid.duration import Duration
+from perseid.errors import SettingsError
 from perseid.graph.nodes import StatefulNode
 from perseid.operators.event_time import EventTime
 from perseid.operators.keyed import KeyedOperator
@@ -67,7 +69,25 @@ def _class_mistakes(node: StatefulNode) -> Iterator[str]:
     ttl = getattr(operator, "ttl", None)
     if isinstance(operator, KeyedOperator) and ttl is not None and not isinstance(ttl, Duration):
         yield f"{cls.__name__}.ttl is {ttl!r}: expected a duration such as every(hours=1)"
+    yield from _spill_mistakes(operator)
     yield from _field_mistakes(operator)
+
+
+def _spill_mistakes(operator: Operator) -> Iterator[str]:
+    if not isinstance(operator, KeyedOperator):
+        return
+    name, limit = type(operator).__name__, operator.spill
+    try:
+        if limit is not None:
+            byte_size(limit)
+    except SettingsError as error:
+        yield f"{name}.spill: {error}"
+    for field_name, field in fields_of(operator).items():
+        if field.spill is not None:
+            yield (
+                f"state field '{field_name}' of a KeyedOperator is one of each key's and cannot be spilled by itself:"
+                f' write spill = "…" in the body of {name} to spill the values of all keys'
+            )
 
 
 def _signature_mistakes(method: Any, name: str, node: StatefulNode) -> Iterator[str]:

@@ -20,6 +20,7 @@ from perseid.duration import Duration
 from perseid.operators.grouping import Groups
 from perseid.operators.operator import Operator
 from perseid.state.results import Results
+from perseid.state.spilled import Spilled
 from perseid.state.timers import Timer
 
 
@@ -33,6 +34,9 @@ class KeyedOperator(Operator):
 
     ttl: ClassVar[Duration | None] = None
     """A key not touched for so long (processing time) is forgotten; one with a timer to come is kept until it fires."""
+
+    spill: ClassVar[str | int | None] = None
+    """At most so much of the keys' values is in memory, for instance ``"256 MB"``; the rest is on the machine's own disk."""
 
     _by_key: ClassVar[bool] = True
 
@@ -73,6 +77,8 @@ class KeyedOperator(Operator):
         """``_visit`` for every key with one input, without what would cost again for every key."""
         keyed, context, own, process_key, add = self._keyed, self.context, self.__dict__, self.process_key, results.add
         values, names, expires = keyed.values, keyed.names, keyed.expires
+        if isinstance(values, Spilled):
+            values.get_many(groups.keys)  # at once, not key by key
         for key, rows in groups:
             found = values.get(key)
             own.update(zip(names, keyed.initial() if found is None else found, strict=True))

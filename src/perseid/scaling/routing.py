@@ -10,11 +10,12 @@ Invariant: the shards of an operator cover the slots 0 … SLOTS-1 without gap o
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
+from perseid.errors import ScaleFailed
 from perseid.vocabulary import SLOTS, HostId, OperatorName, ShardId, SlotRange, Version
 
 Shards = tuple[tuple[int, SlotRange], ...]
@@ -59,14 +60,6 @@ class RoutingTable:
     def initial(cls, shards: Mapping[OperatorName, Shards]) -> RoutingTable:
         """No shard has a host yet."""
         return cls(Version(1), {s: r for operator, mine in shards.items() for s, r in _routes(operator, mine).items()})
-
-    def repartitioned(
-        self, operator: OperatorName, shards: Shards, hosts: Mapping[ShardId, HostId | None]
-    ) -> RoutingTable:
-        """The next version, with other shards for one operator, on these hosts."""
-        others = {s: r for s, r in self.routes.items() if s.operator != operator}
-        mine = {s: replace(r, host=hosts[s]) for s, r in _routes(operator, shards).items()}
-        return RoutingTable(Version(self.version + 1), {**others, **mine})
 
     def shards(self, operator: OperatorName) -> Shards:
         """How the operator's slots are divided now."""
@@ -121,6 +114,40 @@ class RoutingTable:
             if any(a[1] != b[0] for a, b in pairwise(bounds)):
                 return f"{operator!r}: gap or overlap"
         return None
+
+
+def partition_routing_state(
+    table: RoutingTable,
+    replaced: Collection[ShardId],
+    shards: Shards,
+    hosts: Mapping[ShardId, HostId | None] | None = None,
+) -> RoutingTable:
+    """The next version, with other shards in place of some of one operator's (S2): more of them, fewer, or as many with other slots.
+
+    The new ones have numbers that none has, and cover just the slots of those they replace; without ``hosts`` they have none yet.
+    """
+    operators = {shard.operator for shard in replaced}
+    covered = _joined(table.routes[shard].slots for shard in replaced if shard in table.routes)
+    fresh = {} if len(operators) != 1 else _routes(operators.pop(), shards)
+    kept = {shard: route for shard, route in table.routes.items() if shard not in replaced}
+    if not fresh or fresh.keys() & table.routes.keys() or _joined(slots for _, slots in shards) != covered:
+        raise ScaleFailed(
+            f"shards {', '.join(map(str, sorted(replaced)))} hold the slots {covered}: expected shards of one operator, and"
+            f" new ones with other numbers and the same slots, got {shards}"
+        )
+    mine = {s: replace(route, host=(hosts or {}).get(s)) for s, route in fresh.items()}
+    return RoutingTable(Version(table.version + 1), {**kept, **mine})
+
+
+def _joined(ranges: Iterable[SlotRange]) -> list[SlotRange]:
+    """Ranges that touch as one; overlapping ones stay apart, so that they equal nothing that is right."""
+    found: list[SlotRange] = []
+    for first, last in sorted(ranges):
+        if found and found[-1][1] == first:
+            found[-1] = (found[-1][0], last)
+        else:
+            found.append((first, last))
+    return found
 
 
 def place(

@@ -154,7 +154,7 @@ class SimulatedDriver:
                 self.world.scaled(len(request.slots), before)
             case do.AskToScale(wish) if self.loads is not None:
                 self.loads.ask(wish)
-            case do.CheckpointBegan() | do.Noted() | do.ScaleBegan() | do.ScaleGivenUp():
+            case do.CheckpointBegan() | do.Noted() | do.Answered() | do.ScaleBegan() | do.ScaleGivenUp():
                 pass  # for the journal
             case do.ReleaseStream(stream, epoch):
                 self.keeper.release(stream, epoch)

@@ -15,13 +15,13 @@ from typing import Any
 
 from perseid.errors import CorruptData
 from perseid.spark.phases import Phases
-from perseid.state.codec import decode
+from perseid.state.operator_state import spills
 from perseid.state.partition import merge_state, partition_processing_state
+from perseid.state.shard_state import ShardState
+from perseid.storage.persisted import state_of
 from perseid.storage.snapshots import SnapshotFile, read_snapshot
 from perseid.storage.store import Store
 from perseid.vocabulary import OperatorName, ShardId, SlotRange
-
-State = dict[str, Any]
 
 
 def assembled(
@@ -30,60 +30,60 @@ def assembled(
     entries: Sequence[Mapping[str, Any]],
     specs: Mapping[OperatorName, Any],
     phases: Phases,
-) -> dict[ShardId, State]:
+) -> dict[ShardId, ShardState]:
     """The state of each shard of a restore command; those that begin afresh have none."""
     wanted: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}  # by file: who takes what of it
     for number, entry in enumerate(entries):
         for part in entry["parts"]:
             wanted.setdefault(part["file"]["path"], []).append((number, part))
-    found: list[list[tuple[SlotRange, State]]] = [[] for _ in entries]
+    found: list[list[ShardState]] = [[] for _ in entries]
     for takers in wanted.values():
         epoch = entries[takers[0][0]]["epoch"]
         spec = specs[entries[takers[0][0]]["operator"]]
-        whole = _read(store, copies, takers[0][1], spec.name, epoch, phases)
+        whole = _read(store, copies, takers[0][1], spec, epoch, phases)
         begun = time.monotonic()
         ranges = [_range(part["slots"]) for _, part in takers]
-        states = _cut(whole, spec, _range(takers[0][1]["of"]), ranges)
+        states = _cut(whole, spec, ranges)
         for (number, _), slots in zip(takers, ranges, strict=True):
-            found[number].append((slots, states[slots]))
+            found[number].append(states[slots])
         phases.add("deserialise", begun)
     begun = time.monotonic()
     states_of = {}
     for entry, parts in zip(entries, found, strict=True):
         if parts:
             spec = specs[entry["operator"]]
-            ordered = [state for _, state in sorted(parts, key=lambda part: part[0])]
-            state = ordered[0] if len(ordered) == 1 else merge_state(ordered, spec.prototype, name=spec.name)
+            state = parts[0] if len(parts) == 1 else merge_state(parts, spec.prototype, name=spec.name)
             states_of[ShardId(spec.name, entry["index"])] = state
     phases.add("deserialise", begun)
     return states_of
 
 
 def _read(
-    store: Store, copies: Path | None, part: Mapping[str, Any], operator: str, epoch: int, phases: Phases
-) -> State:
+    store: Store, copies: Path | None, part: Mapping[str, Any], spec: Any, epoch: int, phases: Phases
+) -> ShardState:
     begun = time.monotonic()
     file = SnapshotFile(**part["file"])
-    header, buffers, copy = read_snapshot(store, file, local=copies)
-    if (header["operator"], header["index"], header["epoch"]) != (operator, part["index"], epoch):
-        raise CorruptData(f"snapshot {file.path} is of {header}, not of {operator}/{part['index']} at epoch {epoch}")
+    header, buffers, copy = read_snapshot(store, file, local=copies, mapped=spills(spec.prototype))
+    if (header["operator"], header["index"], header["epoch"]) != (spec.name, part["index"], epoch):
+        raise CorruptData(f"snapshot {file.path} is of {header}, not of {spec.name}/{part['index']} at epoch {epoch}")
     phases.add("read", begun)
     phases.copies[copy] = phases.copies.get(copy, 0) + 1
     begun = time.monotonic()
-    state = decode(buffers)
+    state = state_of(header, buffers)
     phases.add("deserialise", begun)
     return state
 
 
-def _cut(whole: State, spec: Any, of: SlotRange, wanted: Sequence[SlotRange]) -> dict[SlotRange, State]:
+def _cut(whole: ShardState, spec: Any, wanted: Sequence[SlotRange]) -> dict[SlotRange, ShardState]:
     """The wanted parts of a snapshot's state; what nobody wants is cut off as well."""
+    of = whole.slots
     if list(wanted) == [of]:
         return {of: whole}
     bounds = sorted({*of, *(bound for slots in wanted for bound in slots)})
     ranges = list(pairwise(bounds))
     assert set(wanted) <= set(ranges), f"parts that overlap: {wanted}"
     types = spec.key_types
-    cut = partition_processing_state(whole, spec.prototype, ranges, slots=of, key_types=types, name=spec.name)
+    cut = partition_processing_state(whole, spec.prototype, ranges, key_types=types, name=spec.name)
     return dict(zip(ranges, cut, strict=True))
 
 

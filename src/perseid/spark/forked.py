@@ -4,8 +4,9 @@ Only the forking thread lives on in the child, so it uses nothing but pickle and
 as its last byte is written; the parent makes the file durable, or uploads it where the root is not local: libraries behind remote stores
 do not survive a fork.
 
-As long as the child lives, every page that the parent changes is copied: time and memory. So the child is as quick as it can be, and has
-a head start: the parent touches no state before it is done, or ``_HEAD_START_MS`` have passed. See docs/design/engine.md.
+As long as the child lives, every page that the parent changes is copied: time and memory. So the child is as quick as it can be, lets
+pages go when they are written (``pages``), and has a head start: the parent touches no state before it is done, or
+``_HEAD_START_MS`` have passed. See docs/design/engine.md.
 """
 
 from __future__ import annotations
@@ -20,18 +21,40 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from perseid.errors import ChannelError, CorruptData, StorageFailed
 from perseid.spark.held import HeldShard
+from perseid.spark.pages import OwnPages
 from perseid.spark.phases import since
-from perseid.state.codec import encode
-from perseid.state.operator_state import capture
+from perseid.state.operator_state import spilled_of
+from perseid.state.shard_state import checkpoint_state
+from perseid.state.spill_store import Seal
+from perseid.storage.persisted import buffers_of, header_of
 from perseid.storage.snapshots import SnapshotFile, publish_snapshot, stage_snapshot, write_snapshot
 from perseid.storage.store import Store
 
 _HEAD_START_MS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A shard's state, ready to be written: views of it, so before it changes."""
+
+    held: HeldShard
+    path: str
+    header: dict[str, Any]
+    buffers: list[bytes | memoryview]
+    ms: int
+
+    @classmethod
+    def of(cls, held: HeldShard, entry: dict[str, Any]) -> Encoded:
+        begun = time.monotonic()
+        first, last = entry["slots"]
+        state = checkpoint_state(held.operator, held.log.applied, slots=(first, last), copy=False)
+        return cls(held, entry["path"], header_of(held.log.shard, state), buffers_of(state), since(begun))
 
 
 class Snapshots:
@@ -54,6 +77,7 @@ class Snapshots:
             return lambda: self._write_now(command, helds, begun)
         gc.collect(0)  # what is garbage now would never be collected once it is frozen
         gc.freeze()
+        seals = [spilled.seal() for held in helds for spilled in spilled_of(held.operator)]
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
@@ -63,7 +87,9 @@ class Snapshots:
 
         def rest() -> None:
             self._tell("forked", checkpoint=checkpoint, unit=unit, ms=since(begun))
-            threading.Thread(target=self._reap, args=(child, reader, checkpoint, len(helds)), daemon=True).start()
+            threading.Thread(
+                target=self._reap, args=(child, reader, checkpoint, len(helds), seals), daemon=True
+            ).start()
 
         return rest
 
@@ -75,7 +101,8 @@ class Snapshots:
         checkpoint = command["checkpoint"]
         try:
             results = [
-                self._write(checkpoint, e, h, forked=False) for e, h in zip(command["shards"], helds, strict=True)
+                self._write(checkpoint, Encoded.of(held, entry), None)
+                for entry, held in zip(command["shards"], helds, strict=True)
             ]
         except Exception:
             self._tell("snapshot_failed", checkpoint=checkpoint, message=traceback.format_exc(limit=4))
@@ -89,8 +116,12 @@ class Snapshots:
         try:
             gc.disable()
             _close_sockets()
-            for entry, held in zip(entries, helds, strict=True):
-                line = json.dumps(self._write(checkpoint, entry, held, forked=True)) + "\n"
+            encoded = [Encoded.of(held, entry) for entry, held in zip(entries, helds, strict=True)]
+            pages = OwnPages(
+                buffer for shard in encoded for buffer in shard.buffers[1:]
+            )  # the first is the child's own
+            while encoded:
+                line = json.dumps(self._write(checkpoint, encoded.pop(0), pages)) + "\n"
                 os.write(writer, line.encode())
         except BaseException:
             os.write(
@@ -100,36 +131,35 @@ class Snapshots:
         finally:
             os._exit(0)
 
-    def _write(self, checkpoint: int, entry: dict[str, Any], held: HeldShard, *, forked: bool) -> dict[str, Any]:
-        """Make one shard's state durable; what to tell the controller."""
+    def _write(self, checkpoint: int, encoded: Encoded, pages: OwnPages | None) -> dict[str, Any]:
+        """Write one shard's state; what to tell the controller. Durable when it returns, but for a child's: that has its pages."""
         begun = time.monotonic()
-        shard = held.log.shard
-        header = {"operator": shard.operator, "index": shard.index, "epoch": held.log.applied, "slots": entry["slots"]}
+        shard, path, buffers = encoded.held.log.shard, encoded.path, encoded.buffers
         said: dict[str, Any] = {}
         try:
-            buffers = encode(capture(held.operator))
-            serialised_ms = since(begun)
-            if forked:
-                file, staged = stage_snapshot(self._store, entry["path"], header, buffers, local=self._copies)
+            if pages is not None:
+                file, staged = stage_snapshot(
+                    self._store, path, encoded.header, buffers, local=self._copies, written=pages.let_go
+                )
                 said["staged"] = str(staged)
             else:
-                file = write_snapshot(self._store, entry["path"], header, buffers, local=self._copies)
+                file = write_snapshot(self._store, path, encoded.header, buffers, local=self._copies)
         except (StorageFailed, OSError) as error:
             return {"kind": "snapshot_failed", "checkpoint": checkpoint, "message": f"shard {shard}: {error}"}
         return {
             "kind": "written",
             "checkpoint": checkpoint,
             "shard": [shard.operator, shard.index],
-            "slots": entry["slots"],
-            "epoch": held.log.applied,
+            "slots": encoded.header["slots"],
+            "epoch": encoded.header["epoch"],
             "file": {"path": file.path, "bytes": file.bytes, "digest": file.digest},
             **said,
             "state_bytes": sum(memoryview(b).nbytes for b in buffers),
-            "ms": since(begun),
-            "serialise_ms": serialised_ms,
+            "ms": encoded.ms + since(begun),
+            "serialise_ms": encoded.ms,
         }
 
-    def _reap(self, child: int, reader: int, checkpoint: int, expected: int) -> None:
+    def _reap(self, child: int, reader: int, checkpoint: int, expected: int, seals: list[Seal]) -> None:
         told = 0
         with os.fdopen(reader, "rb") as lines:
             for line in lines:
@@ -141,6 +171,8 @@ class Snapshots:
                 told += 1
         with contextlib.suppress(ChildProcessError):
             os.waitpid(child, 0)
+        for seal in seals:
+            seal.release()
         if told < expected:
             with contextlib.suppress(ChannelError):
                 self._tell("snapshot_failed", checkpoint=checkpoint, message="the process that wrote the snapshot died")

@@ -29,7 +29,9 @@ from perseid.spark.key_load import KeyLoad
 from perseid.spark.phases import Phases, since
 from perseid.spark.rows import split_inputs, within
 from perseid.spark.size_messages import answer_message, notice_message, read_ask
-from perseid.state.operator_state import fresh, restore, run_epoch
+from perseid.state.buffer import Kept, partition_buffer_state, replay_buffer_state
+from perseid.state.operator_state import run_epoch
+from perseid.state.shard_state import ShardState, restore_state
 from perseid.state.size_estimate import SizeEstimate
 from perseid.storage import layout
 from perseid.storage.store import Store
@@ -126,13 +128,11 @@ class HeldShards:
         return helds, phases
 
     def _held(
-        self, entry: dict[str, Any], states: dict[ShardId, dict[str, Any]], version: Version, retain: Epoch
+        self, entry: dict[str, Any], states: dict[ShardId, ShardState], version: Version, retain: Epoch
     ) -> HeldShard:
         shard = ShardId(entry["operator"], entry["index"])
         spec = self._specs[shard.operator]
-        operator = fresh(spec.prototype)
-        if shard in states:
-            restore(operator, states.pop(shard))
+        operator = restore_state(spec.prototype, states.pop(shard, None))
         schema = pa.ipc.read_schema(pa.py_buffer(spec.output))
         retain = Epoch(entry["epoch"] + 1) if spec.retained else retain
         log: ShardLog[Answer] = ShardLog(shard, version, Epoch(entry["epoch"]), retain_from=retain)
@@ -142,8 +142,11 @@ class HeldShards:
 
     def _catch_up(self, held: HeldShard, homes: list[Path], upto: Epoch) -> None:
         held.input.take_over(homes, held.log.shard, upto)
-        for request, rows in held.input.after(held.log.applied):
-            if held.log.applied >= upto or isinstance(self._apply(held, request, rows, keep=False), Refusal):
+        self._replay(held, held.input, upto, keep=False)
+
+    def _replay(self, held: HeldShard, kept: Kept[tuple[dict[str, Any], pa.Table]], upto: Epoch, *, keep: bool) -> None:
+        for _, (request, rows) in replay_buffer_state(kept, after=held.log.applied, upto=upto):
+            if isinstance(self._apply(held, request, rows, keep=keep), Refusal):
                 break
 
     def caught_up(self, command: dict[str, Any]) -> list[HeldShard]:
@@ -152,27 +155,8 @@ class HeldShards:
         for held, entry in zip(helds, command["shards"], strict=True):
             first, last = entry["slots"]
             before = [b for b in command["before"] if b["slots"][0] < last and first < b["slots"][1]]
-            while held.log.applied < command["upto"] and (found := self._kept(held, (first, last), before)) is not None:
-                if isinstance(self._apply(held, *found, keep=True), Refusal):
-                    break
+            self._replay(held, _KeptBefore(held, (first, last), before), Epoch(command["upto"]), keep=True)
         return helds
-
-    def _kept(
-        self, held: HeldShard, slots: SlotRange, before: list[dict[str, Any]]
-    ) -> tuple[dict[str, Any], pa.Table] | None:
-        """The next epoch as the shards before this one applied it; None if any of it is not here."""
-        spec, epoch = held.spec, Epoch(held.log.applied + 1)
-        rows: list[pa.Table] = []
-        request: dict[str, Any] = {}
-        for source in before:
-            folder = source["folder"]
-            found = folder and read_entry(Path(folder) / "input", ShardId(spec.name, source["index"]), epoch)
-            if not found or found[0]["aside"]:
-                return None
-            request, mine = found
-            inside = slots[0] <= source["slots"][0] and source["slots"][1] <= slots[1]
-            rows.append(mine if inside else within(mine, spec.inputs, spec.key, spec.key_types, slots))
-        return {**request, "shard": held.log.shard.index}, pa.concat_tables(rows)
 
     # -- epochs ---------------------------------------------------------------------------------------------------
 
@@ -286,3 +270,30 @@ class HeldShards:
         """A checkpoint was committed: kept input up to it is needed no more (epoch by operator)."""
         for shard, held in self._shards.items():
             held.input.covered(Epoch(cuts.get(shard.operator, 0)))
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptBefore:
+    """What the shards before a new one keep of their input, as the new one's (buffer state, S2)."""
+
+    held: HeldShard
+    slots: SlotRange
+    before: list[dict[str, Any]]
+
+    def get(self, epoch: Epoch, /) -> tuple[dict[str, Any], pa.Table] | None:
+        """One epoch as the shards before applied it; None if any of it is not here."""
+        spec, shard = self.held.spec, self.held.log.shard
+        request: dict[str, Any] = {}
+        rows: dict[int, dict[Epoch, pa.Table]] = {}
+        for source in self.before:
+            folder, index = source["folder"], source["index"]
+            found = folder and read_entry(Path(folder) / "input", ShardId(spec.name, index), epoch)
+            if not found or found[0]["aside"]:
+                return None
+            request, rows[index] = found[0], {epoch: found[1]}
+        slots = {source["index"]: tuple(source["slots"]) for source in self.before}
+        mine = partition_buffer_state(rows, slots, {shard.index: self.slots}, self._within)[shard.index][epoch]
+        return {**request, "shard": shard.index}, mine
+
+    def _within(self, rows: pa.Table, slots: SlotRange) -> pa.Table:
+        return within(rows, self.held.spec.inputs, self.held.spec.key, self.held.spec.key_types, slots)

@@ -14,7 +14,7 @@ import contextlib
 import json
 import mmap
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -67,14 +67,9 @@ class InputLog:
                 temporary.unlink(missing_ok=True)
                 path.unlink(missing_ok=True)
 
-    def after(self, epoch: Epoch) -> Iterator[tuple[dict[str, Any], pa.Table]]:
-        """The epochs that follow ``epoch``, in order, up to the first that is missing or damaged."""
-        while True:
-            epoch = Epoch(epoch + 1)
-            found = _read(self._folder / str(epoch))
-            if found is None:
-                return
-            yield found
+    def get(self, epoch: Epoch, /) -> tuple[dict[str, Any], pa.Table] | None:
+        """What the epoch was applied with; None if that is missing or damaged."""
+        return _read(self._folder / str(epoch))
 
     def snapshot_taken(self) -> None:
         """From here on a log without gap is of use again."""

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from perseid.state.slots import slots_of
+from perseid.state.buffer import row_slots
 from perseid.vocabulary import SlotRange
 
 SHARD = "__perseid_shard"
@@ -53,27 +52,15 @@ def within(
 ) -> pa.Table:
     """Those of an operator's rows whose keys lie in these slots."""
     if len(inputs) == 1:
-        found = _slots([table.column(name) for name in key[inputs[0]]], types)
+        found = row_slots([table.column(name) for name in key[inputs[0]]], types)
     else:
         tags = table.column(INPUT).to_numpy()
         found = np.zeros(len(tags), np.int64)
         for index, name in enumerate(inputs):
             struct = table.column(input_column(index)).combine_chunks()
             columns = [pc.struct_field(struct, column).filter(pa.array(tags == index)) for column in key[name]]
-            found[tags == index] = _slots(columns, types)
+            found[tags == index] = row_slots(columns, types)
     return table.filter(pa.array((found >= slots[0]) & (found < slots[1])))
-
-
-def _slots(columns: list[Any], types: tuple[str, ...]) -> NDArray[np.int64]:
-    """The slot of each row's key; each value is looked at once."""
-    if len(columns) > 1:
-        keys = list(zip(*(column.to_pylist() for column in columns), strict=True))
-        return np.array(slots_of(keys, types) if keys else [], np.int64)
-    whole = columns[0].combine_chunks() if isinstance(columns[0], pa.ChunkedArray) else columns[0]
-    encoded = whole.dictionary_encode(null_encoding="encode")
-    known = np.array(slots_of(encoded.dictionary.to_pylist(), types) if len(whole) else [], np.int64)
-    found: NDArray[np.int64] = known[encoded.indices.to_numpy()]
-    return found
 
 
 def keys_of(table: pa.Table, inputs: Sequence[str], key: Mapping[str, tuple[str, ...]]) -> list[Any]:

@@ -8,8 +8,9 @@ from pyspark.sql import SparkSession
 
 from perseid.engine import events as on
 from perseid.engine.progress import Progress
-from perseid.errors import ApplicationFailed, ScaleFailed
+from perseid.errors import ApplicationFailed, RequestFailed, ScaleFailed
 from perseid.spark import session
+from perseid.spark.asked import TakenCheckpoint
 from perseid.spark.jobs import settled_slots
 from perseid.spark.scales import Scaled
 from perseid.spark.settings import Settings, hosts_and_spares
@@ -87,6 +88,28 @@ class Running:
             raise ScaleFailed(
                 f"operator {operator!r}: not scaled within {timeout_s:g} s; it is still being tried"
             ) from error
+
+    def checkpoint_state(self, *, timeout_s: float | None = 120.0) -> TakenCheckpoint:
+        """Make durable all that has been processed by now; the stream goes on meanwhile. Returns when it is.
+
+        The checkpoint is like any other: recovery may go back to it, and newer ones let it go. Raises ``RequestFailed`` if there is
+        none within ``timeout_s``.
+        """
+        self._require_alive("checkpoint")
+        return self._shell.asked.checkpoint(timeout_s)
+
+    def restore_state(self, operator: str, *, timeout_s: float | None = 120.0) -> None:
+        """Make an operator's shards anew from the newest checkpoint and what came since, as after a loss; returns when they are.
+
+        For state in memory that is not trusted any more, and for trying out what a recovery takes. Raises ``RequestFailed``
+        for an operator that there is not, or if it is not done within ``timeout_s``.
+        """
+        self._require_alive("restore")
+        self._shell.asked.restore(operator, timeout_s)
+
+    def _require_alive(self, what: str) -> None:
+        if self._shell.ended.is_set():
+            raise RequestFailed(f"{what}: the application has ended")
 
     @property
     def root(self) -> str:

@@ -24,6 +24,7 @@ from perseid.errors import PerseidError, StorageFailed
 from perseid.graph.graph import Graph, Unit
 from perseid.graph.topology import Topology
 from perseid.spark.admission import Admission
+from perseid.spark.asked import Asked
 from perseid.spark.chronicle import Chronicle
 from perseid.spark.compiled import Compiled, compile_graph
 from perseid.spark.frames import Frames
@@ -107,6 +108,7 @@ class Shell:
         past = read_past(store, graph, self.ledger, self.checkpoints)
         own_root(store, graph)
         self.loads = Loads()
+        self.asked = Asked(graph, store, self.post)
         self.scales = Scales(graph, self.loads, lambda: self.controller.routing, self.post)
         engine = EngineSettings(
             scheme=settings.checkpoint,
@@ -327,6 +329,8 @@ class Shell:
                 case do.ScaleEnded() | do.ScaleGivenUp():
                     self.reports.keep_only(self.controller.routing.routes)
                     self.scales.told(command)
+                case do.Answered():
+                    self.asked.told(command)
                 case do.TakeSnapshots():
                     self.hosts.send(command.host, snapshot_message(command))
                 case do.ReleaseStream(stream, epoch):
@@ -388,6 +392,7 @@ class Shell:
         self.error = error
         self.ended.set()
         self.scales.ended(error)
+        self.asked.ended(error)
 
 
 def now_ms() -> int:

@@ -42,7 +42,7 @@ def decode(buffers: Sequence[memoryview | bytes | bytearray]) -> dict[str, Any]:
         raise CorruptData("a snapshot without buffers: expected at least the pickle")
     writable = [bytearray(view) if (view := memoryview(buffer)).readonly else view for buffer in buffers[1:]]
     try:
-        captured = _Unpickler(_reader(buffers[0]), buffers=writable).load()
+        captured = Unpickler(_reader(buffers[0]), buffers=writable).load()
     except (AttributeError, ImportError) as error:
         raise OperatorFailed(
             f"state cannot be restored: {error}; the classes of values in the state must be importable in the host"
@@ -59,7 +59,7 @@ def learn(cls: type) -> None:
     while todo:
         found = todo.pop()
         name = (found.__module__, found.__qualname__)
-        if _importable(found) or _known.get(name) is found:
+        if importable(found) or _known.get(name) is found:
             continue
         _known[name] = found
         for member in [value for base in found.__mro__ for value in vars(base).values()]:
@@ -69,7 +69,7 @@ def learn(cls: type) -> None:
             todo.extend(value for value in getattr(member, "__globals__", {}).values() if isinstance(value, type))
 
 
-class _Pickler(pickle.Pickler):
+class Pickler(pickle.Pickler):
     """The fast one: by reference, Arrow slices cut out."""
 
     def reducer_override(self, obj: Any) -> Any:
@@ -106,7 +106,7 @@ def _from_ipc(kind: str, buffer: Any) -> Any:
 def _dumps(captured: dict[str, Any], out_of_band: list[pickle.PickleBuffer]) -> bytes | memoryview:
     out = io.BytesIO()
     try:
-        _Pickler(out, 5, buffer_callback=out_of_band.append).dump(captured)
+        Pickler(out, 5, buffer_callback=out_of_band.append).dump(captured)
     except (pickle.PicklingError, AttributeError, TypeError):  # a class or function that cannot be found by its name
         out_of_band.clear()
         out = io.BytesIO()
@@ -125,7 +125,7 @@ def _by_value_pickler() -> Any:
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, (pa.Table, pa.RecordBatch, pa.ChunkedArray, pa.Array)):
                 return _arrow_reduction(obj)
-            if isinstance(obj, type) and not _importable(obj):
+            if isinstance(obj, type) and not importable(obj):
                 return _class_named, (obj.__module__, obj.__qualname__, cloudpickle.dumps(obj))
             return super().reducer_override(obj)
 
@@ -139,7 +139,7 @@ def _class_named(module: str, qualname: str, by_value: bytes) -> Any:
     return found
 
 
-class _Unpickler(pickle.Unpickler):
+class Unpickler(pickle.Unpickler):
     """Finds classes of the user's script among those of the operators that run here."""
 
     def find_class(self, module: str, name: str) -> Any:
@@ -161,7 +161,7 @@ def _find(module: str, qualname: str) -> Any | None:
     return found
 
 
-def _importable(cls: type) -> bool:
+def importable(cls: type) -> bool:
     """Whether pickle finds this very class by its name."""
     found: Any = sys.modules.get(cls.__module__)
     for part in cls.__qualname__.split("."):

@@ -12,20 +12,16 @@ Invariant: two shards never share a default. Hence defaults are immutable, or ma
 
 from __future__ import annotations
 
-import dataclasses
-import datetime
-import decimal
 import enum
-import fractions
 import types
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-import pyarrow as pa
-
-from perseid.errors import GraphError
+from perseid.byte_size import byte_size
+from perseid.errors import GraphError, SettingsError
+from perseid.state.immutable import mutable_part
+from perseid.state.spilled import Spilled
 
 
 class _Missing(enum.Enum):
@@ -33,13 +29,6 @@ class _Missing(enum.Enum):
 
 
 MISSING: Final = _Missing.MISSING
-
-_IMMUTABLE = (
-    int, float, complex, str, bytes, bool, type(None), range,
-    decimal.Decimal, fractions.Fraction, uuid.UUID,
-    datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo,
-    enum.Enum, pa.DataType, pa.Schema, pa.Array, pa.ChunkedArray, pa.Table, pa.RecordBatch, pa.Scalar,
-)  # fmt: skip
 
 
 @dataclass(slots=True, eq=False)
@@ -53,10 +42,13 @@ class StateField:
     length: Callable[[Any], int] | None = None
     split: Callable[..., Any] | None = None
     merge: Callable[..., Any] | None = None
+    spill: int | None = None  # bytes
     name: str = ""
 
     def initial(self) -> Any:
         """The value a new shard (or a new key) starts with."""
+        if self.spill is not None:
+            return Spilled(self.spill)
         return self.default if self.default_factory is None else self.default_factory()
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -78,6 +70,7 @@ def state(
     length: Callable[[Any], int] | None = None,
     split: Callable[..., Any] | None = None,
     merge: Callable[..., Any] | None = None,
+    spill: str | int | None = None,
 ) -> Any:
     """Declare a field of an operator as state.
 
@@ -101,7 +94,16 @@ def state(
             split=lambda seen, part: [pair for pair in seen if part.holds(pair[0])],
             merge=lambda parts: [pair for part in parts for pair in part],
         )
+
+    ``spill`` makes the field a dict by key that is larger than the memory it may use: at most so much of it is in memory, the
+    rest on the machine's own disk. It needs no default. See ``perseid.state.Spilled``.
+
+        counts: dict[str, int] = state(spill="256 MB")
     """
+    if spill is not None:
+        return StateField(
+            default_factory=dict, split=split, merge=merge, spill=_spilling(spill, default, default_factory)
+        )
     if (default is MISSING) == (default_factory is None):
         came = "neither" if default is MISSING else "both"
         raise GraphError(f"state(...): expected either default= or default_factory=, got {came}")
@@ -144,28 +146,24 @@ def fields_of(operator: type | object) -> dict[str, StateField]:
     return found
 
 
+def _spilling(limit: str | int, default: Any, factory: Any) -> int:
+    if default is not MISSING or factory not in (None, dict):
+        raise GraphError("state(spill=...): the field is a dict, empty at the start; give no other default")
+    try:
+        return byte_size(limit)
+    except SettingsError as error:
+        raise GraphError(f"state(spill={limit!r}): {error}") from error
+
+
 def _require_immutable(default: Any) -> None:
     if isinstance(default, (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
         name = getattr(default, "__name__", repr(default))
         raise GraphError(f"state(default={name}): a value was expected, not something to call;"
                          f" write state(default_factory={name})")  # fmt: skip
-    culprit = _mutable_part(default)
+    culprit = mutable_part(default)
     if culprit is not None:
         kind = type(culprit).__name__
         raise GraphError(
             f"state(default={default!r:.80}): a {kind} can be changed in place, so all shards and keys would share it;"
             f" write state(default_factory={kind}) or state(default_factory=lambda: ...)"
         )
-
-
-def _mutable_part(value: Any) -> Any | None:
-    """What in ``value`` could be changed in place; None if nothing could."""
-    if isinstance(value, _IMMUTABLE):
-        return None
-    if isinstance(value, (tuple, frozenset)):
-        return next((part for part in map(_mutable_part, value) if part is not None), None)
-    params = getattr(type(value), "__dataclass_params__", None)
-    if params is not None and params.frozen:
-        parts = (_mutable_part(getattr(value, field.name)) for field in dataclasses.fields(value))
-        return next((part for part in parts if part is not None), None)
-    return value

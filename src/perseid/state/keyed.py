@@ -1,6 +1,6 @@
 """The state of a ``KeyedOperator``'s shard: each key's own field values, and which keys have been idle for too long.
 
-Values are a plain dict, key → tuple of field values in the order of ``names``: quick to look up, pickle and split.
+Values are a plain dict, key → tuple of field values in the order of ``names``: quick to look up, pickle and split; or a spilled one.
 Keys are Python scalars (one key column) or tuples (several).
 
 Invariant: with a time to live, ``touched`` has the same keys as ``values``, in the order they were last touched; so
@@ -10,24 +10,36 @@ only its front can have expired. Time is the epoch's and never runs backwards he
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, MutableMapping
 from typing import Any
 
 from perseid.duration import Duration
 from perseid.errors import GraphChanged
 from perseid.state.fields import StateField
 from perseid.state.sizes import sampled, size_of
+from perseid.state.spilled import Spilled
 from perseid.state.timers import Timers
 
 
 class KeyedState:
     """Field values by key."""
 
-    __slots__ = ("_initials", "_next_expiry_ms", "_ttl_ms", "clock_ms", "key_types", "names", "touched", "values")
+    __slots__ = (
+        "_initials",
+        "_next_expiry_ms",
+        "_spill",
+        "_ttl_ms",
+        "clock_ms",
+        "key_types",
+        "names",
+        "touched",
+        "values",
+    )
 
-    def __init__(self, fields: dict[str, StateField], ttl: Duration | None) -> None:
+    def __init__(self, fields: dict[str, StateField], ttl: Duration | None, spill: str | int | None = None) -> None:
         self.names: tuple[str, ...] = tuple(fields)
-        self.values: dict[Hashable, tuple[Any, ...]] = {}
+        self._spill = spill
+        self.values: MutableMapping[Hashable, tuple[Any, ...]] = {} if spill is None else Spilled(spill)
         self.touched: dict[Hashable, int] = {}  # key → time of the last touch, oldest touch first; empty without ttl
         self.clock_ms = 0  # the latest epoch's time, or an earlier one's if that was later
         self.key_types: tuple[str, ...] = ()  # Arrow's names of the key columns' types: slots depend on them
@@ -104,11 +116,16 @@ class KeyedState:
         self.values = captured["values"]
         if names != self.names:
             places = [names.index(name) for name in self.names]
-            self.values = {key: tuple([old[place] for place in places]) for key, old in self.values.items()}
+            self._take_over((key, tuple([old[place] for place in places])) for key, old in self.values.items())
+        elif isinstance(self.values, Spilled) != (self._spill is not None):
+            self._take_over(self.values.items())  # it was taken before the operator spilled, or when it did
         self.touched = captured["touched"] if self.expires else {}
         self.clock_ms = captured["clock_ms"]
         self.key_types = tuple(captured["key_types"])
         self._next_expiry_ms = 0
+
+    def _take_over(self, entries: Iterable[tuple[Hashable, tuple[Any, ...]]]) -> None:
+        self.values = dict(entries) if self._spill is None else Spilled(self._spill, entries)
 
     def estimated_bytes(
         self, fields: Mapping[str, StateField], sizing: Callable[[Any, StateField], int] = size_of
@@ -116,6 +133,8 @@ class KeyedState:
         """From the values of a few keys, sized by the rules of their fields."""
         if not self.values:
             return 0
+        if isinstance(self.values, Spilled):
+            return self.values.nbytes + sys.getsizeof(self.touched)
         few = sampled(self.values, max((field.sample for field in fields.values()), default=3))
         size = sum(
             size_of(key) + sys.getsizeof(values) + sum(map(sizing, values, fields.values())) for key, values in few

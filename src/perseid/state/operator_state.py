@@ -20,6 +20,7 @@ from perseid.state.fields import StateField, fields_of
 from perseid.state.keyed import KeyedState
 from perseid.state.results import Results, as_table
 from perseid.state.sizes import size_of
+from perseid.state.spilled import Spilled
 from perseid.state.timers import Timers
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     AnyOperator = TypeVar("AnyOperator", bound=Operator)
 
 _ENGINE = frozenset(
-    {"_fields", "_timers", "_keyed", "context"}
+    {"_fields", "_timers", "_keyed", "_spilling", "context"}
 )  # what an operator object has from here, not from the user
 _TIMER_BYTES = 400  # of one pending timer: index, heap entry and the four values
 
@@ -49,12 +50,20 @@ def fresh(operator: AnyOperator) -> AnyOperator:
     )
     own["_fields"] = fields
     own["_timers"] = Timers()
+    own["_spilling"] = spills(shard)
     if shard._by_key:
-        own["_keyed"] = KeyedState(fields, getattr(shard, "ttl", None))
+        own["_keyed"] = KeyedState(fields, getattr(shard, "ttl", None), getattr(shard, "spill", None))
     else:
         own.update((name, field.initial()) for name, field in fields.items())
     codec.learn(type(operator))
     return shard
+
+
+def spills(operator: Operator) -> bool:
+    """Whether some of its state may be on disk."""
+    if operator._by_key:
+        return getattr(operator, "spill", None) is not None
+    return any(field.spill is not None for field in fields_of(operator).values())
 
 
 def capture(operator: Operator) -> dict[str, Any]:
@@ -86,7 +95,25 @@ def restore(operator: Operator, captured: dict[str, Any]) -> None:
                 f" the operator declares {tuple(operator._fields)}"
             )
         operator.__dict__.update(fields)
+    operator.__dict__["_spilling"] = spills(operator)
+    if operator._spilling:
+        spilled_of(operator)
     operator.__dict__["_timers"] = Timers.restored(captured["timers"])
+
+
+def spilled_of(operator: Operator) -> list[Spilled[Any, Any]]:
+    """The spilled parts of its state. A plain dict in their place, of a snapshot taken before or put there by the operator, is spilled."""
+    if operator._by_key:
+        values = operator._keyed.values
+        return [values] if isinstance(values, Spilled) else []
+    own, found = operator.__dict__, []
+    for name, field in operator._fields.items():
+        if field.spill is not None:
+            value = own.get(name)
+            if not isinstance(value, Spilled) or value.limit != field.spill:
+                value = own[name] = Spilled(field.spill, value or {})
+            found.append(value)
+    return found
 
 
 def state_bytes(operator: Operator, sizing: Callable[[Any, StateField], int] = size_of) -> int:
@@ -129,6 +156,9 @@ def run_epoch(operator: Operator, inputs: Mapping[str, pa.Table], context: Conte
         raise
     except Exception as error:
         raise OperatorFailed(_failure(doing, error, inputs, context)) from error
+    if operator._spilling:
+        for spilled in spilled_of(operator):
+            spilled.shrink()
     return output
 
 

@@ -2,7 +2,7 @@
 
 What belongs to a key goes where the key's slot goes: a ``KeyedOperator``'s values, timers, and every declared ``dict``, whose keys
 must be the operator's own. Any other field says itself how it is cut and merged: ``state(split=…, merge=…)``. Works on
-captured state (``operator_state.capture``, or a decoded snapshot), so it needs no host, no Spark and no live operator.
+a ``ShardState`` (of ``checkpoint_state``, or read from a snapshot), so it needs no host, no Spark and no live operator.
 
 Invariant: every key, timer and dict entry of the whole is in exactly one part; merging the parts gives the whole again. Between keys
 of different parts the order of dict entries and of timers set for the same moment is not kept; within a key it is.
@@ -18,13 +18,17 @@ import heapq
 import struct
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
 
 from perseid.errors import GraphError, OperatorFailed
+from perseid.state.buffer import merge_buffer_state
 from perseid.state.fields import StateField, fields_of
+from perseid.state.shard_state import ShardState
 from perseid.state.slots import slot_of, slots_of
+from perseid.state.spilled import Spilled
 from perseid.vocabulary import SLOTS, SlotRange
 
 _OUTSIDE = -1
@@ -53,7 +57,7 @@ def obstacles(operator: Any) -> list[str]:
         if (field.split is None) != (field.merge is None):
             given, missing = ("split", "merge") if field.merge is None else ("merge", "split")
             found.append(f"field '{name}' has {given}= but no {missing}=")
-        elif field.split is None and not isinstance(initial := field.initial(), dict):
+        elif field.split is None and not isinstance(initial := field.initial(), (dict, Spilled)):
             found.append(
                 f"field '{name}' is a {type(initial).__name__}, not a dict by key: say how it is cut and put together"
                 f" with state(…, split=function(value, part), merge=function(values))"
@@ -62,37 +66,51 @@ def obstacles(operator: Any) -> list[str]:
 
 
 def partition_processing_state(
-    captured: dict[str, Any],
+    state: ShardState,
     operator: Any,
     ranges: Sequence[SlotRange],
     *,
-    slots: SlotRange = (0, SLOTS),
     key_types: Sequence[str] | None = None,
     name: str = "",
-) -> list[dict[str, Any]]:
-    """Cut the captured state of a shard that holds ``slots`` into one part for each of ``ranges``.
+) -> list[ShardState]:
+    """Cut a shard's state into one part for each of ``ranges``, which cover its slots. Each part reflects the epoch the whole did; what
+    it had sent out and is not yet covered downstream goes with the first.
 
     ``key_types`` are Arrow's names of the key columns' types, on which slots depend; a ``KeyedOperator`` remembers its own.
     Raises ``OperatorFailed`` with the field that cannot be cut, and why.
     """
     name = name or type(operator).__name__
-    _require_cover(slots, ranges)
+    _require_cover(state.slots, ranges)
     require_divisible(operator, name)
-    keyed = captured["keyed"]
+    captured, keyed = state.processing, state.processing["keyed"]
     types = tuple(keyed["key_types"]) if keyed is not None and keyed["key_types"] else key_types
-    cut = _Cut(name, ranges, slots, types)
+    cut = _Cut(name, ranges, state.slots, types)
     fields = _cut_fields(captured["fields"], fields_of(operator), cut)
     timers = cut.listed("a timer", captured["timers"], lambda timer: timer[0])
     keyeds = [None] * len(ranges) if keyed is None else _cut_keyed(keyed, cut)
-    return [{"timers": t, "fields": f, "keyed": k} for t, f, k in zip(timers, fields, keyeds, strict=True)]
+    cuts = [{"timers": t, "fields": f, "keyed": k} for t, f, k in zip(timers, fields, keyeds, strict=True)]
+    buffers = [state.buffer, *({} for _ in ranges[1:])]
+    return [ShardState(c, state.epoch, r, b) for c, r, b in zip(cuts, ranges, buffers, strict=True)]
 
 
-def merge_state(parts: Sequence[dict[str, Any]], operator: Any, *, name: str = "") -> dict[str, Any]:
-    """The captured states of several shards as that of one, in the order of the shards."""
+def merge_state(states: Sequence[ShardState], operator: Any, *, name: str = "") -> ShardState:
+    """The states of several neighbours as that of one shard. All must reflect the same epoch."""
     name = name or type(operator).__name__
-    if not parts:
+    if not states:
         raise OperatorFailed(f"operator '{name}': nothing to merge: expected the state of at least one shard")
     require_divisible(operator, name)
+    states = sorted(states, key=lambda state: state.slots)
+    if any(a.slots[1] != b.slots[0] for a, b in pairwise(states)):
+        raise OperatorFailed(f"operator '{name}': expected neighbours to merge, got {[s.slots for s in states]}")
+    epochs = {state.epoch for state in states}
+    if len(epochs) > 1:
+        raise OperatorFailed(f"operator '{name}': states to merge reflect different epochs: {sorted(epochs)}")
+    merged = _merged([state.processing for state in states], operator, name)
+    slots = (states[0].slots[0], states[-1].slots[1])
+    return ShardState(merged, epochs.pop(), slots, merge_buffer_state([state.buffer for state in states]))
+
+
+def _merged(parts: Sequence[dict[str, Any]], operator: Any, name: str) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for field_name, field in fields_of(operator).items() if parts[0]["keyed"] is None else ():
         values = [part["fields"][field_name] for part in parts]
@@ -178,8 +196,10 @@ class _Cut:
             " cut: use state(split=…, merge=…) for other fields"
         )
 
-    def mapping(self, what: str, whole: dict[Any, Any]) -> list[dict[Any, Any]]:
+    def mapping(self, what: str, whole: Any) -> list[Any]:
         """A dict by key, of whatever class, as one of that class for each part."""
+        if isinstance(whole, Spilled):
+            return whole.cut(self.parts, lambda keys: self.parts_of(keys, what))
         parts = [_emptied(whole) for _ in range(self.parts)]
         keys = list(whole)
         for key, part in zip(keys, self.parts_of(keys, what), strict=True):
@@ -201,7 +221,7 @@ def _cut_fields(values: dict[str, Any], fields: dict[str, StateField], cut: _Cut
         if field.split is not None:
             for index, part in enumerate(parts):
                 part[name] = field.split(value, _part(index, cut, what))
-        elif isinstance(value, dict):
+        elif isinstance(value, (dict, Spilled)):
             for part, mine in zip(parts, cut.mapping(what, value), strict=True):
                 part[name] = mine
         else:
@@ -239,8 +259,13 @@ def _merged_keyed(parts: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
     }
 
 
-def _joined(parts: Sequence[dict[Any, Any]], where: str) -> dict[Any, Any]:
+def _joined(parts: Sequence[Any], where: str) -> Any:
     """Dicts of different keys as one, of the first one's class."""
+    if isinstance(parts[0], Spilled):
+        try:
+            return Spilled.joined(parts)
+        except ValueError as error:
+            raise OperatorFailed(f"{where}: {error}") from error
     whole = _emptied(parts[0])
     for index, part in enumerate(parts):
         for key, value in part.items():

@@ -16,12 +16,13 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from perseid.state.fields import StateField
+if TYPE_CHECKING:
+    from perseid.state.fields import StateField
 
 REACH = 64
 """How far an estimate walks into a container that cannot be indexed."""
@@ -88,6 +89,8 @@ def unknown_part(value: Any, sample: int = 3, depth: int = DEPTH) -> type | None
     """A class in ``value`` whose objects do not show how much they hold; None if all sampled ones do."""
     kind = type(value)
     if kind in _SCALARS or isinstance(value, (np.ndarray, np.generic, *_ARROW, memoryview, type, enum.Enum)):
+        return None
+    if isinstance(value, Mapping) and _nbytes(value) is not None:  # a spilled one: to look into it means to read it
         return None
     if isinstance(value, (Mapping, Sequence, Set, deque)):
         parts = [part for element in sampled(value, sample) for part in element] if depth and len(value) else []

@@ -11,7 +11,7 @@ import datetime
 import math
 import struct
 from collections.abc import Iterable, Sequence
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import Final, cast
 
 import numpy as np
@@ -19,7 +19,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from perseid.errors import GraphError
-from perseid.vocabulary import SLOTS, Slot
+from perseid.vocabulary import SLOTS, Slot, SlotRange
 
 _SEED: Final = 42
 _INT: Final = struct.Struct("<i")
@@ -37,6 +37,16 @@ _EPOCH_DAY: Final = datetime.date(1970, 1, 1).toordinal()
 _EPOCH: Final = datetime.datetime(1970, 1, 1)
 _EPOCH_UTC: Final = _EPOCH.replace(tzinfo=datetime.UTC)
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
+
+
+def divided(slots: SlotRange, parts: int) -> list[SlotRange]:
+    """A range cut into so many, whose sizes differ by at most one (the paper's key split).
+
+    >>> divided((0, 10), 3)
+    [(0, 3), (3, 6), (6, 10)]
+    """
+    first, last = slots
+    return list(pairwise(first + (last - first) * i // parts for i in range(parts + 1)))
 
 
 def slot_of(*key: object, types: Sequence[str] | None = None) -> Slot:

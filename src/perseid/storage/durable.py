@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -76,18 +76,30 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def write_temporary(target: Path, chunks: Iterable[bytes | memoryview], *, durable: bool = True) -> tuple[Path, int]:
-    """A new file beside the target, under a name that no reader sees; and its length."""
+def write_temporary(
+    target: Path,
+    chunks: Iterable[bytes | memoryview],
+    *,
+    durable: bool = True,
+    written: Callable[[memoryview], None] | None = None,
+) -> tuple[Path, int]:
+    """A new file beside the target, under a name that no reader sees; and its length. ``written`` is told of each chunk that is."""
     temporary = target.with_name(f"{TEMPORARY}{target.name}-{token()}")
     try:
-        return temporary, write_new(temporary, chunks, durable=durable)
+        return temporary, write_new(temporary, chunks, durable=durable, written=written)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
         raise
 
 
-def write_new(path: Path, chunks: Iterable[bytes | memoryview], *, durable: bool = True) -> int:
+def write_new(
+    path: Path,
+    chunks: Iterable[bytes | memoryview],
+    *,
+    durable: bool = True,
+    written: Callable[[memoryview], None] | None = None,
+) -> int:
     """A file that must not exist yet; its length. Large writes, no copies."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
@@ -104,6 +116,9 @@ def write_new(path: Path, chunks: Iterable[bytes | memoryview], *, durable: bool
             held += piece.nbytes
             if held >= _BATCH_BYTES or len(batch) >= _BATCH_PIECES:
                 write_all(fd, batch)
+                if written is not None:
+                    for done in batch:
+                        written(done)
                 size, held, batch = size + held, 0, []
         write_all(fd, batch)
         if durable:

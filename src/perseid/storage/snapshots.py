@@ -12,8 +12,10 @@ version before. On a local store only operating system calls are made, so that a
 from __future__ import annotations
 
 import json
+import mmap
+import os
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +27,7 @@ import xxhash
 
 from perseid.errors import CorruptData, StorageFailed
 from perseid.storage.durable import publish_temporary, write_file, write_temporary
-from perseid.storage.store import TEMPORARY, Readable, Store, is_medium_error, reported
+from perseid.storage.store import TEMPORARY, Store, is_medium_error, reported
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -69,11 +71,18 @@ def write_snapshot(
 
 
 def stage_snapshot(
-    store: Store, path: str, header: Mapping[str, Any], buffers: Iterable[Buffer], *, local: Path | None
+    store: Store,
+    path: str,
+    header: Mapping[str, Any],
+    buffers: Iterable[Buffer],
+    *,
+    local: Path | None,
+    written: Callable[[memoryview], None] | None = None,
 ) -> tuple[SnapshotFile, Path]:
     """Write a snapshot to this machine: the second copy, or without one a temporary file of a local store; and where that is.
 
-    Fork-safe. Nothing is durable, and it counts for nothing, before it is published.
+    Fork-safe. Nothing is durable, and it counts for nothing, before it is published. ``written`` is told of pieces of buffers that
+    will not be read again; with a second copy there are none, since the first may have to be written after all.
     """
     framed = _Framed(header, buffers)
     if local is not None:
@@ -86,7 +95,9 @@ def stage_snapshot(
             framed = _Framed(header, buffers)
     assert store.local is not None, "a store that is not local needs a folder on this machine"
     with reported("write", store.uri(path)):
-        staged, size = write_temporary(store.local / path, framed, durable=False)
+        staged, size = write_temporary(
+            store.local / path, framed, durable=False, written=written if local is None else None
+        )
     return SnapshotFile(path, size, framed.digest), staged
 
 
@@ -107,19 +118,22 @@ def publish_snapshot(store: Store, file: SnapshotFile, staged: Path) -> None:
 
 
 def read_snapshot(
-    store: Store, file: SnapshotFile, *, local: Path | None
+    store: Store, file: SnapshotFile, *, local: Path | None, mapped: bool = False
 ) -> tuple[dict[str, Any], list[memoryview], Literal["local", "shared"]]:
     """The header, the buffers (writable, aligned, views of one piece of memory), and from which copy they came.
 
     The copy below ``local`` is tried first; the store's decides. Raises ``CorruptData`` if that is missing or not the
-    bytes that were written.
+    bytes that were written. ``mapped``: a file on this machine is not read into memory but mapped, for who uses its buffers once.
     """
     if local is not None:
         where = local / file.path
         with suppress(OSError, CorruptData), where.open("rb", buffering=0) as stream:
-            return *_parsed(_verified(stream, file, str(where)), str(where)), "local"
+            return *_parsed(_verified(stream, file, str(where), mapped=mapped), str(where)), "local"
     uri = store.uri(file.path)
     try:
+        if mapped and store.local is not None:
+            with reported("read", uri, missing=True), (store.local / file.path).open("rb", buffering=0) as stream:
+                return *_parsed(_verified(stream, file, uri, mapped=True), uri), "shared"
         with reported("read", uri, missing=True), closing(store.open(file.path)) as shared:
             return *_parsed(_verified(shared, file, uri), uri), "shared"
     except FileNotFoundError as error:
@@ -164,10 +178,12 @@ class _Framed:
             yield piece
 
 
-def _verified(stream: Readable, file: SnapshotFile, where: str) -> memoryview:
+def _verified(stream: Any, file: SnapshotFile, where: str, *, mapped: bool = False) -> memoryview:
     """The whole file in one aligned piece of memory, if it is what was written."""
     if file.bytes < _SMALLEST:
         raise CorruptData(f"snapshot {where}: no snapshot has {file.bytes} bytes")
+    if mapped:
+        return _mapped(stream, file, where)
     memory = np.empty(file.bytes + _ALIGNMENT, dtype=np.uint8)  # unlike a bytearray, not filled with zeros first
     shift = -memory.ctypes.data % _ALIGNMENT
     whole = memory.data[shift : shift + file.bytes]
@@ -184,6 +200,20 @@ def _verified(stream: Readable, file: SnapshotFile, where: str) -> memoryview:
     digest = hasher.digest()
     if digest != whole[end:] or digest.hex() != file.digest:
         raise CorruptData(f"snapshot {where} fails its hash: expected {file.digest}, got {digest.hex()}")
+    return whole
+
+
+def _mapped(stream: Any, file: SnapshotFile, where: str) -> memoryview:
+    """The same of a file on this machine, which stays on disk: what is changed is changed in memory only."""
+    size = os.fstat(stream.fileno()).st_size
+    if size != file.bytes:
+        raise CorruptData(f"snapshot {where} is torn: expected {file.bytes} bytes, got {size}")
+    whole = memoryview(mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_COPY))
+    digest = xxhash.xxh3_128()
+    for start in range(0, size - _DIGEST_BYTES, _PIECE):
+        digest.update(whole[start : min(start + _PIECE, size - _DIGEST_BYTES)])
+    if digest.digest() != whole[-_DIGEST_BYTES:] or digest.hexdigest() != file.digest:
+        raise CorruptData(f"snapshot {where} fails its hash: expected {file.digest}, got {digest.hexdigest()}")
     return whole
 
 

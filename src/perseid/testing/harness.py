@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +30,8 @@ from perseid.scaling.routing import even_slots
 from perseid.state.codec import decode, encode
 from perseid.state.operator_state import capture, fresh, restore, run_epoch, state_bytes
 from perseid.state.partition import merge_state, partition_processing_state
+from perseid.state.shard_state import ShardState, checkpoint_state, restore_state
+from perseid.state.slots import divided
 from perseid.state.timers import Timer
 from perseid.testing.clock import Clock
 from perseid.testing.equality import same
@@ -168,7 +170,7 @@ class OperatorHarness:
     @property
     def state(self) -> dict[Any, Any]:
         """The declared fields by name; of a ``KeyedOperator``, the fields of each key: ``{"ada": {"clicks": 3}}``."""
-        captured = self._captured()
+        captured = self._whole(copy=False).processing
         keyed = captured["keyed"]
         if keyed is None:
             return dict(captured["fields"])
@@ -214,19 +216,10 @@ class OperatorHarness:
         first, last = self._slots
         if isinstance(parts, bool) or not isinstance(parts, int) or not 1 <= parts <= last - first:
             raise SettingsError(f"split({parts!r}): expected a number of parts from 1 to {last - first}")
-        ranges = [
-            (first + (last - first) * i // parts, first + (last - first) * (i + 1) // parts) for i in range(parts)
-        ]
-        whole = decode(list(_copied(self._captured())))
-        cut = partition_processing_state(
-            whole,
-            self._node.operator,
-            ranges,
-            slots=self._slots,
-            key_types=self._inputs.key_types,
-            name=self._node.name,
-        )
-        return [self._sibling([(slots, captured)]) for slots, captured in zip(ranges, cut, strict=True)]
+        types, name = self._inputs.key_types, self._node.name
+        ranges = divided(self._slots, parts)
+        cut = partition_processing_state(self._whole(), self._node.operator, ranges, key_types=types, name=name)
+        return [self._sibling([state]) for state in cut]
 
     @classmethod
     def merge(cls, parts: Sequence[OperatorHarness]) -> OperatorHarness:
@@ -237,10 +230,10 @@ class OperatorHarness:
                 f"merge: expected neighbours, got parts with the slots {[part._slots for part in ordered]}"
             )
         first = ordered[0]
-        copies = [decode(list(_copied(part._captured()))) for part in ordered]
-        merged = merge_state(copies, first._node.operator, name=first._node.name)
-        whole = first._sibling([((first._slots[0], ordered[-1]._slots[1]), merged)])
-        whole._epoch = max(part._epoch for part in ordered)
+        epoch = max(part._epoch for part in ordered)
+        copies = [replace(part._whole(), epoch=Epoch(epoch)) for part in ordered]
+        whole = first._sibling([merge_state(copies, first._node.operator, name=first._node.name)])
+        whole._epoch = epoch
         whole._time_ms = max(part._time_ms for part in ordered)
         for part in ordered:
             whole._inputs.key_types = whole._inputs.key_types or part._inputs.key_types
@@ -254,20 +247,18 @@ class OperatorHarness:
     def _slots(self) -> SlotRange:
         return self._shards[0][0][0], self._shards[-1][0][1]
 
-    def _captured(self) -> dict[str, Any]:
-        captured = [capture(operator) for _, operator in self._shards]
-        return captured[0] if len(captured) == 1 else merge_state(captured, self._node.operator, name=self._node.name)
+    def _whole(self, *, copy: bool = True) -> ShardState:
+        """The state of all shards as one's."""
+        states = [checkpoint_state(op, Epoch(self._epoch), slots=slots, copy=copy) for slots, op in self._shards]
+        return states[0] if len(states) == 1 else merge_state(states, self._node.operator, name=self._node.name)
 
-    def _sibling(self, shards: list[tuple[SlotRange, dict[str, Any]]]) -> OperatorHarness:
+    def _sibling(self, shards: list[ShardState]) -> OperatorHarness:
         """Another harness of the same operator at the same epoch, with these shards."""
         other = object.__new__(OperatorHarness)
         other.__dict__.update(self.__dict__)
         other._inputs, other._event_times_ms = self._inputs.copy(), dict(self._event_times_ms)
-        other._shards, other.output, other.late_rows = [], None, 0
-        for slots, captured in shards:
-            operator = fresh(self._node.operator)
-            restore(operator, captured)
-            other._shards.append((slots, operator))
+        other._shards = [(state.slots, restore_state(self._node.operator, state)) for state in shards]
+        other.output, other.late_rows = None, 0
         return other
 
     def _decoded(self, buffers: Sequence[bytes]) -> Operator:

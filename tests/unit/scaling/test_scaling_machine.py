@@ -6,7 +6,7 @@ import pytest
 
 from perseid.scaling.machine import ScaleRequest, Scaling
 from perseid.scaling.pool import Pool
-from perseid.scaling.routing import RoutingTable, even_slots, numbered
+from perseid.scaling.routing import RoutingTable, even_slots, numbered, partition_routing_state
 from perseid.vocabulary import ShardId
 
 OLD = RoutingTable.initial({"o": numbered(even_slots(2))}).moved({ShardId("o", 0): 1, ShardId("o", 1): 2})  # type: ignore[dict-item, arg-type]
@@ -21,7 +21,7 @@ def prepared() -> Scaling:
     shards = numbered(even_slots(4), 2)
     one.checkpoint_started(7, 9)  # type: ignore[arg-type]
     hosts = {ShardId("o", index): 3 + n % 2 for n, (index, _) in enumerate(shards)}  # type: ignore[arg-type]
-    one.prepared_from(10, OLD.repartitioned("o", shards, hosts))  # type: ignore[arg-type]
+    one.prepared_from(10, partition_routing_state(OLD, OLD.routes.keys(), shards, hosts))  # type: ignore[arg-type]
     return one
 
 

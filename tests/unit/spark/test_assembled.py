@@ -17,13 +17,13 @@ from perseid.spark.assembled import assembled
 from perseid.spark.held import OperatorSpec
 from perseid.spark.phases import Phases
 from perseid.spark.rows import INPUT, input_column, within
-from perseid.state.codec import encode
-from perseid.state.operator_state import capture, fresh
+from perseid.state.operator_state import fresh
 from perseid.state.partition import partition_processing_state
+from perseid.state.shard_state import checkpoint_state
 from perseid.state.slots import slot_of
-from perseid.storage.snapshots import write_snapshot
+from perseid.storage.persisted import persist
 from perseid.storage.store import Store
-from perseid.vocabulary import SLOTS, OperatorName, ShardId
+from perseid.vocabulary import SLOTS, Epoch, OperatorName, ShardId
 
 
 class Totals(Operator):
@@ -44,15 +44,15 @@ def spec(operator: Operator) -> dict[OperatorName, OperatorSpec]:
     return {name: OperatorSpec(name, operator, {"rows": ("k",)}, ("string",), ("rows",), None, schema, retained=False)}
 
 
-def saved(store: Store, prototype: Operator, whole: dict[str, Any], shards: int) -> list[dict[str, Any]]:
+def saved(store: Store, prototype: Operator, operator: Operator, shards: int) -> list[dict[str, Any]]:
     """Snapshots of the state divided among so many shards, as parts of a restore command would name them."""
     found = []
+    whole = checkpoint_state(operator, Epoch(5))
     states = partition_processing_state(whole, prototype, even_slots(shards), key_types=("string",))
-    for index, (slots, mine) in enumerate(zip(even_slots(shards), states, strict=True)):
-        header = {"operator": "o", "index": index, "epoch": 5, "slots": list(slots)}
-        file = write_snapshot(store, f"o-{index}", header, encode(mine), local=None)
+    for index, mine in enumerate(states):
+        file = persist(mine, ShardId(OperatorName("o"), index), store, f"o-{index}")
         named = {"path": file.path, "bytes": file.bytes, "digest": file.digest}
-        found.append({"file": named, "index": index, "of": list(slots)})
+        found.append({"file": named, "index": index, "of": list(mine.slots)})
     return found
 
 
@@ -73,11 +73,11 @@ def test_state_divided_anew_is_the_same_state(tmp_path: Path, before: int, after
     operator = fresh(Totals())
     operator.totals = {f"word-{n}": n for n in range(500)}
     store = Store.at(str(tmp_path))
-    parts = saved(store, Totals(), capture(operator), before)
+    parts = saved(store, Totals(), operator, before)
     found = assembled(store, None, entries(parts, after), spec(Totals()), Phases())
     together: dict[str, int] = {}
     for index, (first, last) in enumerate(even_slots(after)):
-        mine = found[ShardId(OperatorName("o"), 10 + index)]["fields"]["totals"]
+        mine = found[ShardId(OperatorName("o"), 10 + index)].processing["fields"]["totals"]
         assert all(first <= slot_of(word) < last for word in mine)
         assert not together.keys() & mine.keys()
         together |= mine
@@ -88,18 +88,17 @@ def test_state_that_cannot_be_divided_comes_back_whole_and_only_whole(tmp_path: 
     operator = fresh(Hoard())
     operator.hoard = [1, 2, 3]
     store = Store.at(str(tmp_path))
-    header = {"operator": "o", "index": 0, "epoch": 5, "slots": [0, SLOTS]}
-    file = write_snapshot(store, "o-0", header, encode(capture(operator)), local=None)
+    file = persist(checkpoint_state(operator, Epoch(5)), ShardId(OperatorName("o"), 0), store, "o-0")
     parts = [{"file": {"path": file.path, "bytes": file.bytes, "digest": file.digest}, "index": 0, "of": [0, SLOTS]}]
     (whole,) = assembled(store, None, entries(parts, 1), spec(Hoard()), Phases()).values()
-    assert whole["fields"]["hoard"] == [1, 2, 3]
+    assert whole.processing["fields"]["hoard"] == [1, 2, 3]
     with pytest.raises(OperatorFailed, match="'hoard' is a list"):
         assembled(store, None, entries(parts, 2), spec(Hoard()), Phases())
 
 
 def test_a_snapshot_of_something_else_is_refused(tmp_path: Path) -> None:
     store = Store.at(str(tmp_path))
-    parts = saved(store, Totals(), capture(fresh(Totals())), 2)
+    parts = saved(store, Totals(), fresh(Totals()), 2)
     parts[0]["index"] = 7
     with pytest.raises(CorruptData, match="not of o/7 at epoch 5"):
         assembled(store, None, entries(parts, 1), spec(Totals()), Phases())
@@ -139,7 +138,7 @@ def test_keyed_state_is_divided_with_its_timers(tmp_path: Path) -> None:
     for n in range(50):
         operator._timers.set(f"k{n}", 1_000 + n)
     store = Store.at(str(tmp_path))
-    parts = saved(store, Visits(), capture(operator), 1)
+    parts = saved(store, Visits(), operator, 1)
     found = assembled(store, None, entries(parts, 3), spec(Visits()), Phases())
-    timers = [timer for one in found.values() for timer in one["timers"]]
+    timers = [timer for one in found.values() for timer in one.processing["timers"]]
     assert len(timers) == 50 and {timer[0] for timer in timers} == {f"k{n}" for n in range(50)}

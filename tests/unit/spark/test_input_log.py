@@ -9,6 +9,7 @@ import pytest
 
 from perseid.spark import input_log
 from perseid.spark.input_log import InputLog
+from perseid.state.buffer import replay_buffer_state
 from perseid.vocabulary import Epoch, OperatorName, ShardId
 
 SHARD = ShardId(OperatorName("count"), 0)
@@ -28,7 +29,7 @@ def log_of(folder: Path, epochs: int) -> InputLog:
 
 def epochs_after(log: InputLog, epoch: int) -> list[int]:
     found = []
-    for request, table in log.after(Epoch(epoch)):
+    for _, (request, table) in replay_buffer_state(log, after=Epoch(epoch)):
         assert table.equals(rows(request["epoch"]))
         assert request["watermark_ms"] is None
         found.append(request["epoch"])
