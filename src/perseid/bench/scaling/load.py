@@ -49,27 +49,36 @@ class Rising(Generator):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A run over time, all in seconds since its first commit."""
+    """A run over time, in seconds since its first commit."""
 
     rows_per_s: tuple[list[float], list[float]]
     shards: tuple[list[float], list[float]]
-    latencies_ms: list[float]  # percentiles of all of it
-    latency_ms: tuple[list[float], list[float]]  # of every epoch's middle row
+
+    @classmethod
+    def of(cls, journal: list[dict[str, Any]], operator: str) -> Seen:
+        return cls(throughput(journal), shards_over_time(journal, operator, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """Of the same run."""
+
+    percentiles_ms: list[float]
+    middles_ms: tuple[list[float], list[float]]  # over time: of the row in the middle of every epoch
 
 
 def measure_rising(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
     """Figures 6 and 7."""
     low, high = sizes.rising
-    seen = side.call(rise, work, sizes.rising, sizes.rising_s)
-    results.series("rising_at_s", seen.rows_per_s[0])
-    results.series("rising_rows_per_s", seen.rows_per_s[1])
-    results.series(
-        "rising_input_rows_per_s", [low + (high - low) * min(1, t / sizes.rising_s) for t in seen.rows_per_s[0]]
-    )
+    seen, latencies = side.call(rise, work, sizes.rising, sizes.rising_s)
+    at_s, rows_per_s = seen.rows_per_s
+    results.series("rising_at_s", at_s)
+    results.series("rising_rows_per_s", rows_per_s)
+    results.series("rising_input_rows_per_s", [low + (high - low) * min(1, t / sizes.rising_s) for t in at_s])
     _shards("rising", seen, results)
-    results.series("rising_latency_at_s", seen.latency_ms[0])
-    results.series("rising_latency_ms", seen.latency_ms[1])
-    for percent, value in zip(PERCENTILES, seen.latencies_ms, strict=True):
+    results.series("rising_latency_at_s", latencies.middles_ms[0])
+    results.series("rising_latency_ms", latencies.middles_ms[1])
+    for percent, value in zip(PERCENTILES, latencies.percentiles_ms, strict=True):
         results.number(f"rising_p{percent}_ms", value, "ms")
 
 
@@ -79,7 +88,7 @@ def _shards(name: str, seen: Seen, results: Results) -> None:
     results.number(f"{name}_final_shards", seen.shards[1][-1], "shards")
 
 
-def rise(work: Path, rates: tuple[int, int], seconds: float) -> Seen:
+def rise(work: Path, rates: tuple[int, int], seconds: float) -> tuple[Seen, Latencies]:
     """On Perseid's side."""
     made = made_up_fragments(words=200)
     source = Rising(made.columns).rising(rates, seconds)
@@ -91,20 +100,13 @@ def rise(work: Path, rates: tuple[int, int], seconds: float) -> Seen:
     began = min(e["time_ms"] for e in journal if e["kind"] == "epoch_admitted")
     times = np.linspace(0, seconds + 60, 2000)
     arrivals = Arrivals([source.due(t) for t in times], [began + t * 1000 for t in times])
-    return _seen(journal, "likeness", arrivals)
-
-
-def _seen(journal: list[dict[str, Any]], operator: str, arrivals: Arrivals) -> Seen:
     commits = [e for e in journal if e["kind"] == "epoch_committed"]
     middles = np.cumsum([e["rows_in"] for e in commits]) - np.array([e["rows_in"] for e in commits]) / 2
     lag = np.array([e["at_ms"] for e in commits]) - np.interp(middles, arrivals.rows, arrivals.at_ms)
-    everything = latencies_ms(journal, arrivals)
-    return Seen(
-        throughput(journal),
-        shards_over_time(journal, operator, 1),
-        [percentile(everything, percent) for percent in PERCENTILES],
-        ([(e["at_ms"] - commits[0]["at_ms"]) / 1000 for e in commits], lag.tolist()),
-    )
+    found = latencies_ms(journal, arrivals)
+    over_time = ([(e["at_ms"] - commits[0]["at_ms"]) / 1000 for e in commits], lag.tolist())
+    latencies = Latencies([percentile(found, percent) for percent in PERCENTILES], over_time)
+    return Seen.of(journal, "likeness"), latencies
 
 
 def measure_open(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
@@ -127,7 +129,7 @@ def overwhelm(work: Path, rate: int, seconds: float) -> tuple[Seen, int, int]:
     taken, dropped = edits.passed, edits.dropped
     journal = ours.end(running)
     shutil.rmtree(work, ignore_errors=True)
-    return _seen(journal, "reduce", Arrivals((0, 1), (0, 0))), taken, dropped
+    return Seen.of(journal, "reduce"), taken, dropped
 
 
 def measure_thresholds(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
