@@ -1,4 +1,4 @@
-"""A folder that both sides read from: filled at once with the rows that make the state, then fed with a file every half second."""
+"""A folder that both sides read from: filled at once with the rows that make the state, then fed with a file five times a second."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from perseid.bench.scaling.applications import texts
 
 CHARACTERS = 1_000
-TICK_S = 0.5
+TICK_S = 0.2
 _FILES = 10
 
 

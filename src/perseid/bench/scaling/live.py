@@ -129,14 +129,14 @@ def stop_repartition_start(work: Path, keys: int, rows_per_s: int) -> Restarted:
     assert state["numShufflePartitions"] == AFTER, f"the query runs with {state['numShufflePartitions']} partitions"
     return Restarted(
         (after[0].at_ms - before[-1].at_ms) / 1000, stopped - asked, repartitioned - stopped, started - repartitioned,
-        _size(work / "checkpoint" / "state") / 1e6, [c for c in (*before, *after) if c.rows < keys // 20], stopped_ms,
+        _size(work / "checkpoint" / "state") / 1e6, [c for c in (*before, *after) if c.rows < keys // 10], stopped_ms,
     )  # fmt: skip
 
 
 def _start(work: Path) -> StreamingQuery:
-    rows = peers.spark().readStream.schema(TEXTS_SCHEMA).option("maxFilesPerTrigger", 2).parquet(str(work / "in"))
+    rows = peers.spark().readStream.schema(TEXTS_SCHEMA).option("maxFilesPerTrigger", 5).parquet(str(work / "in"))
     newest = rows.groupBy("key").agg(F.last("text").alias("text")).select("key", F.length("text").alias("n"))
-    writer = newest.writeStream.outputMode("update").format("noop").trigger(processingTime="200 milliseconds")
+    writer = newest.writeStream.outputMode("update").format("noop").trigger(processingTime="500 milliseconds")
     return writer.option("checkpointLocation", str(work / "checkpoint")).start()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,37 @@ WAYS = {
 
 
 def draw(results: Results, title: str, path: Path) -> None:
-    """Draw what there is; a part that was not measured leaves its panel empty."""
-    figure, axes = pyplot.subplots(3, 3, figsize=(15, 11), layout="constrained")
-    figure.suptitle(title, fontsize=11)
-    panels = (_gaps, _outage, _ways, _rising, _latency, _parallel, _open, _thresholds, _overhead)
-    for panel, place in zip(panels, axes.flat, strict=True):
+    """Draw what there is: a panel for everything that was measured."""
+    there = [draw for name, draw in _panels().items() if name in results.numbers] or [_outage]
+    columns = min(3, len(there))
+    rows = -(-len(there) // columns)
+    figure, axes = pyplot.subplots(
+        rows, columns, figsize=(5.2 * columns, 3.7 * rows), layout="constrained", squeeze=False
+    )
+    figure.suptitle(title, fontsize=10 if columns > 2 else 7)
+    for place in axes.flat[len(there) :]:
+        place.set_axis_off()
+    for panel, place in zip(there, axes.flat, strict=False):
         panel(place, results)
         place.spines[["top", "right"]].set_visible(False)
         place.tick_params(labelsize=9)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=120)
     pyplot.close(figure)
+
+
+def _panels() -> dict[str, Callable[[Any, Results], None]]:
+    """By a number that is there if the part was measured."""
+    return {
+        "live_gap_s": _gaps,
+        "spark_outage_s": _outage,
+        "state_recovery_s": _ways,
+        "serial_recovery_s": _parallel,
+        "overhead_medium_percent": _overhead,
+        "rising_final_shards": _rising,
+        "rising_p50_ms": _latency,
+        "open_final_shards": _open,
+        "threshold_10_shards": _thresholds,
+    }
 
 
 def _labels(axes: Any, title: str, x: str, y: str) -> None:
