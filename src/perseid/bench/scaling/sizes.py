@@ -8,6 +8,7 @@ HOSTS = 6
 """Room for the hosts of four new shards beside those of the two old ones."""
 STATE_SIZES = {"small": 100, "medium": 10_000, "large": 100_000}
 """Words in the dictionary, as in the paper's figure 14."""
+RECOVERY_WORDS = STATE_SIZES["large"]
 OVERHEAD_RATE = 1_000
 """Fragments a second, the paper's highest."""
 
@@ -43,9 +44,9 @@ FULL = Sizes(
     feed_rows_per_s=2_000,
     window_s=30,
     interval_s=5,
-    rates=(5_000, 30_000),
+    rates=(5_000, 20_000),
     rounds=2,
-    replay_rate=7_000,
+    replay_rate=5_000,
     replay_s=(2, 5, 10, 20),
     replay_rounds=1,
     states=("small", "medium", "large"),
@@ -53,21 +54,21 @@ FULL = Sizes(
     overhead_s=11,
     intervals_s=(1, 2, 10),
     rising_s=90,
-    rising=(1_000, 16_000),
+    rising=(1_000, 14_000),
     open_s=60,
     open_rate=2_000_000,
     thresholds=(0.1, 0.3, 0.5, 0.7, 0.9),
     threshold_s=45,
-    threshold_rate=6_000,
+    threshold_rate=4_000,
 )
 QUICK = Sizes(
     state_mb=100,
     feed_rows_per_s=2_000,
     window_s=12,
     interval_s=2,
-    rates=(30_000,),
+    rates=(20_000,),
     rounds=1,
-    replay_rate=8_000,
+    replay_rate=6_000,
     replay_s=(8,),
     replay_rounds=1,
     states=("medium",),

@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,15 +23,16 @@ from perseid.bench.measuring.results import Results
 from perseid.bench.measuring.side import Side
 from perseid.bench.scaling.applications import likeness
 from perseid.bench.scaling.reading import replayed_s, restored_ms
-from perseid.bench.scaling.sizes import Sizes
+from perseid.bench.scaling.sizes import RECOVERY_WORDS, Sizes
 from perseid.checkpoint.schemes import Scheme
 from perseid.spark.runtime import Running
 
 WAYS = ("state", "upstream", "source")
 """R+SM, upstream backup, source replay."""
-LATE = 0.9
-"""Of the interval has passed since the last checkpoint when the host dies."""
+MIDDLE, LATE = 0.5, 0.9
+"""Of the interval has passed since the last checkpoint when the host dies: on average, and near the worst."""
 SPARES = 2
+WARM_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def _say(name: str, lost: Lost, results: Results) -> None:
 
 def count_words(work: Path, way: str, rate: int, window_s: float, interval_s: float) -> Lost:
     """On Perseid's side: words are counted until the window is full; then the host of the counter dies."""
-    fragments = made_up_fragments(per_second=rate, rate=rate)
+    fragments = made_up_fragments(words=RECOVERY_WORDS, per_second=rate, rate=rate)
     app = word_frequency(fragments, perseid.sinks.noop(), window=every(seconds=window_s), shards=1)
     schemes = {
         "state": perseid.parallel(every(seconds=interval_s)),
@@ -83,7 +85,8 @@ def count_words(work: Path, way: str, rate: int, window_s: float, interval_s: fl
     running = _start(app, work, schemes[way])
     began = time.monotonic()
     if way == "state":
-        return _killed(running, work, lambda: time.monotonic() - began >= window_s - LATE * interval_s, interval_s)
+        full = began + window_s - interval_s
+        return _killed(running, work, lambda: time.monotonic() >= full, MIDDLE * interval_s)
     time.sleep(window_s)
     return _kill(running, work)
 
@@ -93,7 +96,7 @@ def compare_texts(work: Path, rate: int, interval_s: float, ways: int) -> Lost:
     scheme = perseid.parallel(every(seconds=interval_s))
     running = _start(likeness(rate=rate), work, scheme, parallel_recovery=ways)
     began = time.monotonic()
-    return _killed(running, work, lambda: time.monotonic() - began >= min(4.0, interval_s), interval_s)
+    return _killed(running, work, lambda: time.monotonic() - began >= WARM_S, LATE * interval_s)
 
 
 def _start(app: App, work: Path, scheme: Scheme, **more: object) -> Running:
@@ -102,13 +105,12 @@ def _start(app: App, work: Path, scheme: Scheme, **more: object) -> Running:
     return running
 
 
-def _killed(running: Running, work: Path, ready: object, interval_s: float) -> Lost:
-    """Kill late in an interval, the first that begins when all is ready."""
-    assert callable(ready)
-    ours.wait_for(running, lambda _: bool(ready()))
+def _killed(running: Running, work: Path, ready: Callable[[], bool], pause_s: float) -> Lost:
+    """Kill so long after a checkpoint, the first one when all is ready."""
+    ours.wait_for(running, lambda _: ready())
     checkpoints = running.progress().checkpoints
     ours.wait_for(running, lambda p: p.checkpoints > checkpoints)
-    time.sleep(LATE * interval_s)
+    time.sleep(pause_s)
     return _kill(running, work)
 
 
