@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from perseid.checkpoint.schemes import adaptive, baseline, oracle, parallel, source
+from perseid.checkpoint.schemes import adaptive, baseline, oracle, parallel, source, source_replay, upstream_backup
 from perseid.duration import Duration, every
 from perseid.errors import PerseidError
 from perseid.graph.app import App
@@ -45,8 +45,10 @@ __all__ = [
     "recording",
     "sinks",
     "source",
+    "source_replay",
     "sources",
     "state",
+    "upstream_backup",
 ]
 
 _LAZY = ("sinks", "sources")  # they import PySpark, which hosts and the simulator can do without

@@ -159,6 +159,8 @@ def test_a_lost_shard_comes_back_as_several_on_as_many_hosts() -> None:
     assert written.shards == ((2, (0, 64)), (3, (64, 128)), (1, (128, 256)))
     homes = [route.host for route in world.controller.routing.of(OperatorName("o0"))]
     assert len(set(homes)) == 3
+    restored = [c for c in world.all_of(do.RestoreShards) if c.before]
+    assert [route.shard.index for c in restored for route in c.before] == [0, 0]
 
 
 def test_a_division_of_what_is_lost_is_written_down_before_it_counts() -> None:

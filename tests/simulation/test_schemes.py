@@ -8,7 +8,7 @@ import pytest
 from worlds import TestWorld, calm
 
 from perseid.checkpoint.policy import Reason
-from perseid.checkpoint.schemes import Scheme, adaptive, baseline, parallel, source
+from perseid.checkpoint.schemes import Scheme, adaptive, baseline, parallel, source, source_replay, upstream_backup
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.graph.topology import Topology
@@ -25,7 +25,7 @@ def world_of(topology: Topology, scheme: Scheme, *, epochs: int, plan: FaultPlan
     return TestWorld(calm(scheme.preserved(topology), scheme=scheme, epochs=epochs, hosts=3, plan=plan))
 
 
-@pytest.mark.parametrize("scheme", ["adaptive", "baseline", "oracle"])
+@pytest.mark.parametrize("scheme", ["adaptive", "baseline", "oracle", "upstream_backup", "source_replay"])
 def test_every_scheme_survives_its_seeds(scheme: str, first_seed: int) -> None:
     options = Options(epochs=60, scheme=scheme)
     for outcome in simulate_seeds(range(first_seed, first_seed + 40), options):
@@ -111,3 +111,14 @@ def test_a_root_may_change_between_baseline_and_a_coordinated_scheme(other: Sche
     world.to_the_end()
     assert world.tally.drivers == 5
     assert len({c.scheme for c in world.all_of(do.CommitCheckpoint)}) == 2
+
+
+@pytest.mark.parametrize(("scheme", "mode"), [(upstream_backup(), "shards"), (source_replay(), "application")])
+def test_without_checkpoints_what_was_lost_is_made_again_of_its_input(scheme: Scheme, mode: str) -> None:
+    world = world_of(THREE_UNITS, scheme, epochs=100)
+    world.later(1_500, lambda: world.kill(world.controller.routing.of(OperatorName("o1"))[0].host))
+    world.to_the_end()
+    plan = world.all_of(do.RecoveryBegan)[-1].plan
+    assert (plan.mode, plan.checkpoint) == (mode, None)
+    assert all(parts == () for parts in plan.shards.values())
+    assert [c.decision.reason for c in world.all_of(do.CheckpointBegan)] == [Reason.FINAL]

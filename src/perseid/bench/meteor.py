@@ -16,9 +16,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from perseid.bench.engine import title
 from perseid.bench.measuring import ours
 from perseid.bench.measuring.machine import machine
+from perseid.bench.measuring.reporting import title
 from perseid.bench.measuring.side import Side, SideFailed
 from perseid.bench.schemes import picture, running, tables
 from perseid.bench.schemes.comparing import Comparison, Seen, judge

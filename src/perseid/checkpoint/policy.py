@@ -122,3 +122,17 @@ class FixedPeriod(Sizeless):
 
     def check(self) -> None:
         assert self.period_ms > 0
+
+
+@dataclass(slots=True)
+class Never(Sizeless):
+    """No checkpoint but those that something else needs: a scale, and the end of the application."""
+
+    def decide(self, seen: Standing) -> Decision | None:
+        return None
+
+    def started(self, decision: Decision, now_ms: int) -> tuple[SizeCommand, ...]:
+        return ()
+
+    def check(self) -> None:
+        return None

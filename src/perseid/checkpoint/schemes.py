@@ -7,6 +7,7 @@
 ``adaptive``  M5, MS-src+ap+aa: as ``parallel``, at the moment in every period when the state is small.
 ``baseline``  M2: every unit alone, synchronously, with input preservation. For comparison.
 ``oracle``    as ``parallel``, at the smallest states of a recorded run. For comparison.
+``upstream_backup``, ``source_replay``  no checkpoints at all: what was lost is made again of its input (S8). For comparison.
 
 Invariant: the same cut epochs, read back, continue every stream without a gap and without a repeated epoch.
 """
@@ -19,13 +20,13 @@ from typing import Any, Literal
 from perseid.checkpoint.adaptive import PROFILE_PERIODS, Adaptive
 from perseid.checkpoint.baseline import Independent
 from perseid.checkpoint.oracle import Oracle, Recording
-from perseid.checkpoint.policy import FixedPeriod, Policy
+from perseid.checkpoint.policy import FixedPeriod, Never, Policy
 from perseid.duration import Duration, every
 from perseid.errors import SettingsError
 from perseid.graph.topology import Topology
 from perseid.vocabulary import ShardId
 
-SchemeName = Literal["source", "parallel", "adaptive", "baseline", "oracle"]
+SchemeName = Literal["source", "parallel", "adaptive", "baseline", "oracle", "upstream_backup", "source_replay"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,11 @@ class Scheme:
         """Is every unit checkpointed alone?"""
         return self.name == "baseline"
 
+    @property
+    def replays_sources(self) -> bool:
+        """Is nothing kept but the sources, so that every loss takes the whole application back?"""
+        return self.name == "source_replay"
+
     def policy(self, topology: Topology, shards: frozenset[ShardId], now_ms: int) -> Policy:
         """What decides when, in one run."""
         match self.name:
@@ -58,17 +64,22 @@ class Scheme:
             case "oracle":
                 assert self.recording is not None
                 return Oracle.made(self.recording, self.period.ms, now_ms)
+            case "upstream_backup" | "source_replay":
+                return Never()
             case _:
                 return FixedPeriod(self.period.ms, now_ms)
 
     def preserved(self, topology: Topology) -> Topology:
         """The topology under this scheme: with input preservation no stream is transient (M2)."""
-        if not self.individual:
+        if not (self.individual or self.name == "upstream_backup"):
             return topology
         streams = (
             replace(s, preservation="retained") if s.preservation == "transient" else s for s in topology.streams
         )
         return replace(topology, streams=tuple(streams))
+
+
+_NEVER = every(hours=24 * 365)
 
 
 def _period(period: Duration | float | None, default_s: float = 10) -> Duration:
@@ -126,3 +137,16 @@ def oracle(recording: Any, period: Duration | float | None = None) -> Scheme:
     'oracle'
     """
     return Scheme("oracle", _period(period), recording=Recording.of(recording))
+
+
+def upstream_backup() -> Scheme:
+    """For comparison: no checkpoints. The input of every operator is kept, and a lost shard is made again by applying all of it (S8).
+
+    What is kept grows with the stream: this is for the length of a benchmark.
+    """
+    return Scheme("upstream_backup", _NEVER)
+
+
+def source_replay() -> Scheme:
+    """For comparison: no checkpoints, and nothing is kept. After a loss the whole application begins anew from its sources (S8)."""
+    return Scheme("source_replay", _NEVER)

@@ -18,6 +18,8 @@ import perseid.bench
 from perseid.cli.report import reporting
 from perseid.errors import SettingsError
 
+_CHOICES = {"app": "applications", "part": "parts"}
+
 
 def bench(
     name: Annotated[str | None, typer.Argument(help="Which benchmark; without it, they are listed.")] = None,
@@ -25,6 +27,7 @@ def bench(
     json_path: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the numbers here.")] = None,
     plot_path: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw the figure here.")] = None,
     app: Annotated[str | None, typer.Option(metavar="NAME", help="Only this application (meteor).")] = None,
+    part: Annotated[str | None, typer.Option(metavar="NAME", help="Only this part (scale).")] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
     """Run a benchmark, or list those there are.
@@ -32,6 +35,8 @@ def bench(
     Example: [bold]perseid bench engine --quick --json engine.json[/bold]
 
     Example: [bold]perseid bench meteor --app tmi[/bold]
+
+    Example: [bold]perseid bench scale --part recovery[/bold]
     """
     with reporting(debug=debug):
         there = available()
@@ -47,12 +52,12 @@ def bench(
             module = importlib.import_module(f"perseid.bench.{name}")
         except ModuleNotFoundError as error:
             raise SettingsError(f"benchmark {name!r} needs {error.name}: pip install 'perseid[bench]'") from error
-        if app is None:
-            module.run(quick, json_path, plot_path)
-        elif "app" not in inspect.signature(module.run).parameters:
-            raise SettingsError(f"--app {app}: benchmark {name!r} has no applications to choose from")
-        else:
-            module.run(quick, json_path, plot_path, app=app)
+        chosen = {option: value for option, value in (("app", app), ("part", part)) if value is not None}
+        for option in chosen.keys() - inspect.signature(module.run).parameters.keys():
+            raise SettingsError(
+                f"--{option} {chosen[option]}: benchmark {name!r} has no {_CHOICES[option]} to choose from"
+            )
+        module.run(quick, json_path, plot_path, **chosen)
 
 
 def available() -> dict[str, str]:

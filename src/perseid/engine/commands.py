@@ -118,6 +118,7 @@ class RestoreShards:
     shards: tuple[tuple[Route, tuple[SnapshotPart, ...], Epoch], ...]  # route, parts (none: fresh), epoch it stands at
     retain_from: Epoch  # outputs of replayed epochs from here on are kept
     upto: Mapping[UnitName, Epoch] = field(default_factory=dict)  # epochs they may apply from input kept on the machine
+    before: tuple[Route, ...] = ()  # lost shards that had the slots of these: their kept input will do, too
 
 
 @dataclass(frozen=True, slots=True)

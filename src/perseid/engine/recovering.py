@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from perseid.recovery.plan import RecoveryPlan
+from perseid.scaling.routing import Route
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, UnitName, Version
 
 HOST_PHASES = ("read", "deserialise", "catch_up")  # what hosts report of a restore
@@ -36,6 +37,7 @@ class Recovering:
     failed_restores: int = 0  # because storage was out of reach
     not_before_ms: int = 0  # pause after such a failure
     divided: bool = False  # lost shards come back as several each (S4)
+    before: tuple[Route, ...] = ()  # the shards those come from, and where they were
     writing: dict[OperatorName, Version] = field(default_factory=dict)  # divisions on their way into the ledger
     unwritten: set[OperatorName] = field(default_factory=set)  # those that did not get there
 

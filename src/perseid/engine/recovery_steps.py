@@ -39,6 +39,7 @@ class RecoverySteps:
     ) -> list[do.Command]:
         """These shards are gone: a recovery begins, or begins anew with all that is not yet back."""
         of = self._of
+        everything |= of.settings.scheme.replays_sources
         given_up = of.scale.give_up(reason, again=True)
         if of.recovering is None:
             of.recovering = Recovering(set(shards), everything, reason, of.now_ms - detect_ms, step_ms=of.now_ms)
@@ -147,6 +148,7 @@ class RecoverySteps:
             ranges = [part for r in routes if r.shard in recovering.lost for part in self._pieces(r.slots)]
             fresh = of.scale.new_shards(operator, ranges)
             gone = {s for s in recovering.lost if s.operator == operator}
+            recovering.before += tuple(r for r in routes if r.shard in gone)
             of.routing = partition_routing_state(of.routing, gone, fresh)
             recovering.lost = (recovering.lost - gone) | {ShardId(operator, index) for index, _ in fresh}
             recovering.writing[operator] = of.routing.version
@@ -228,7 +230,8 @@ class RecoverySteps:
             units = {s: of.topology.unit_of(s.operator) for s in mine}
             retain = min(of.pipeline.consumed(unit) for unit in units.values())
             shards = tuple((of.routing.routes[s], plan.shards[s], plan.base[units[s]]) for s in mine)
-            commands.append(do.RestoreShards(host, of.routing.version, shards, Epoch(retain + 1), upto))
+            before = tuple(r for r in recovering.before if r.shard.operator in {s.operator for s in mine})
+            commands.append(do.RestoreShards(host, of.routing.version, shards, Epoch(retain + 1), upto, before))
         if not placed:
             commands += self.advance()
         return commands

@@ -100,7 +100,8 @@ class App:
         ``root``                the checkpoint root: a path or URI that the driver and all executors reach. Started
                                 again on the same root, the application goes on where it was. Default ``.perseid/<name>``
         ``checkpoint``          the scheme: ``perseid.adaptive(every(seconds=10))`` (default), ``perseid.parallel(…)``,
-                                ``perseid.source(…)``; to compare with: ``perseid.baseline(…)``, ``perseid.oracle(…)``
+                                ``perseid.source(…)``; to compare with: ``perseid.baseline(…)``, ``perseid.oracle(…)``,
+                                ``perseid.upstream_backup()``, ``perseid.source_replay()``
         ``hosts``               how many hosts hold the shards
         ``spares``              how many further hosts wait to take over from a lost one
         ``trigger``             the shortest time from one epoch to the next (a ``Duration``); None: as fast as it goes

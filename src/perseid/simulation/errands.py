@@ -52,11 +52,12 @@ class Errands:
             corrupt, storage = isinstance(error, CorruptData), isinstance(error, StorageFailed)
             self._hosts.word(host, on.RestoreFailed(host.id, command.version, str(error), corrupt, storage))
         else:
-            reached = {route.shard: self._caught_up(host, route.shard, command) for route, _, _ in command.shards}
+            reached = {route.shard: self._caught_up(host, route, command) for route, _, _ in command.shards}
             self._hosts.word(host, on.ShardsRestored(host.id, command.version, reached=reached))
 
-    def _caught_up(self, host: Host, shard: ShardId, command: do.RestoreShards) -> Epoch:
-        """By the input that its last home on this machine kept, as far as it is there and whole."""
+    def _caught_up(self, host: Host, route: Route, command: do.RestoreShards) -> Epoch:
+        """By the input that its last home on this machine kept, as far as it is there and whole; then by that of shards it comes from."""
+        shard = route.shard
         homes = self._homes.setdefault(shard, [])
         last = next((h for h in reversed(homes) if h.machine is host.machine and h is not host), None)
         self._homes[shard] = [*homes[1 - HOMES :], host]
@@ -66,28 +67,33 @@ class Errands:
             return kept.get(epoch) if self._world.random.random() < self._world.scenario.kept else None
 
         upto = command.upto.get(self._driver.topology.unit_of(shard.operator), Epoch(0))
-        return host.catch_up(shard, upto, found)
+        host.catch_up(shard, upto, found)
+        return host.catch_up(shard, upto, functools.partial(self._kept, host, command.before, route))
 
     def catch_up(self, host: Host, command: do.CatchUpShards) -> None:
         """By the input that the shards before them keep on the same machine, as far as it is there and whole."""
-        world = self._world
-
-        def found(route: Route, epoch: Epoch) -> Request | None:
-            sources = [r for r in command.before if r.slots[0] < route.slots[1] and route.slots[0] < r.slots[1]]
-            kept = []
-            for source in sources:
-                home = self._hosts.all[source.host] if source.host is not None else None
-                there = home is not None and home.machine is host.machine and source.shard in home.shards
-                request = home.shards[source.shard].kept.get(epoch) if home is not None and there else None
-                if request is None or world.random.random() >= world.scenario.kept:
-                    return None
-                kept.append(request)
-            rows, missing = kept[0].rows, sum(request.missing for request in kept)
-            came = share(rows, route.slots) - missing
-            return kept[0]._replace(shard=route.shard, came=came, missing=missing)
-
+        found = functools.partial(self._kept, host, command.before)
         reached = {r.shard: host.catch_up(r.shard, command.upto, functools.partial(found, r)) for r in command.shards}
         self._hosts.word(host, on.ShardsCaughtUp(host.id, command.version, reached))
+
+    def _kept(self, host: Host, before: tuple[Route, ...], route: Route, epoch: Epoch) -> Request | None:
+        """An epoch as the shards that have, or had, these slots applied it; None if any of it is not on this machine."""
+        world, operator, slots = self._world, route.shard.operator, route.slots
+        kept = []
+        for source in before:
+            if source.shard.operator != operator or source.slots[1] <= slots[0] or slots[1] <= source.slots[0]:
+                continue
+            home = self._hosts.all[source.host] if source.host is not None else None
+            there = home is not None and home.machine is host.machine and source.shard in home.shards
+            request = home.shards[source.shard].kept.get(epoch) if home is not None and there else None
+            if request is None or world.random.random() >= world.scenario.kept:
+                return None
+            kept.append(request)
+        if not kept:
+            return None
+        rows, missing = kept[0].rows, sum(request.missing for request in kept)
+        came = share(rows, slots) - missing
+        return kept[0]._replace(shard=route.shard, came=came, missing=missing)
 
     def drop(self, host: Host, command: do.DropShards) -> None:
         host.forget(command.shards)

@@ -9,7 +9,16 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from perseid.checkpoint.schemes import Scheme, adaptive, baseline, oracle, parallel, source
+from perseid.checkpoint.schemes import (
+    Scheme,
+    adaptive,
+    baseline,
+    oracle,
+    parallel,
+    source,
+    source_replay,
+    upstream_backup,
+)
 from perseid.engine.controller import EngineSettings
 from perseid.errors import SettingsError
 from perseid.graph.topology import Topology
@@ -29,6 +38,8 @@ SCHEMES: dict[str, Callable[[float], Scheme]] = {
     "oracle": lambda period: oracle(_RECORDED, period),
 }
 """Schemes by name, each made from a period in seconds. A new scheme joins the simulation by joining this."""
+UNCHECKPOINTED = {"upstream_backup": upstream_backup, "source_replay": source_replay}
+"""Those that are simulated only when they are named."""
 
 Range = tuple[int, int]
 
@@ -101,6 +112,8 @@ DRAWN = {  # settings that may be fixed, from … to
 
 
 def scheme_named(name: str, period_s: float) -> Scheme:
+    if name in UNCHECKPOINTED:
+        return UNCHECKPOINTED[name]()
     if name not in SCHEMES:
         raise SettingsError(f"no scheme {name!r} to simulate; there are: {', '.join(SCHEMES)}")
     return SCHEMES[name](period_s)

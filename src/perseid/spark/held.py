@@ -118,6 +118,7 @@ class HeldShards:
             held = self._held(entry, states, Version(command["version"]), Epoch(command["retain_from"]))
             begun = time.monotonic()
             self._catch_up(held, [Path(home) / "input" for home in entry["homes"]], Epoch(entry["upto"]))
+            self._follow(held, entry, command["before"], Epoch(entry["upto"]))
             phases.add("catch_up", begun)
             helds.append(held)
         if self._gone:  # what is frozen is never collected; but to look through it holds up shards that are at work
@@ -153,10 +154,15 @@ class HeldShards:
         """Bring new shards further, with the input that the shards before them keep on this machine; they get no requests yet."""
         helds = [self._shards[ShardId(entry["operator"], entry["index"])] for entry in command["shards"]]
         for held, entry in zip(helds, command["shards"], strict=True):
-            first, last = entry["slots"]
-            before = [b for b in command["before"] if b["slots"][0] < last and first < b["slots"][1]]
-            self._replay(held, _KeptBefore(held, (first, last), before), Epoch(command["upto"]), keep=True)
+            self._follow(held, entry, command["before"], Epoch(command["upto"]))
         return helds
+
+    def _follow(self, held: HeldShard, entry: dict[str, Any], before: list[dict[str, Any]], upto: Epoch) -> None:
+        """Apply what the shards that had these slots before have kept on this machine, as far as it goes."""
+        first, last = entry["slots"]
+        mine = [b for b in before if b["operator"] == held.spec.name and b["slots"][0] < last and first < b["slots"][1]]
+        if mine:
+            self._replay(held, _KeptBefore(held, (first, last), mine), upto, keep=True)
 
     # -- epochs ---------------------------------------------------------------------------------------------------
 

@@ -19,14 +19,15 @@ Message = dict[str, Any]
 
 
 def restore_message(
-    command: do.RestoreShards, unit_of: Callable[[OperatorName], UnitName], homes: Callable[[ShardId], list[str]]
+    command: do.RestoreShards,
+    unit_of: Callable[[OperatorName], UnitName],
+    homes: Callable[[ShardId], list[str]],
+    left: Callable[[ShardId], str | None],
 ) -> Message:
-    """``homes`` are folders on the host's machine where earlier homes of a shard kept its input."""
+    """``homes`` are folders on the host's machine where earlier homes of a shard kept its input, ``left`` that of one that is no more."""
     shards = [
         {
-            "operator": route.shard.operator,
-            "index": route.shard.index,
-            "slots": list(route.slots),
+            **_route(route),
             "parts": [_part(part) for part in parts],
             "epoch": epoch,
             "upto": command.upto.get(unit_of(route.shard.operator), epoch),
@@ -34,7 +35,17 @@ def restore_message(
         }
         for route, parts, epoch in command.shards
     ]
-    return {"kind": "restore", "version": command.version, "retain_from": command.retain_from, "shards": shards}
+    return {
+        "kind": "restore",
+        "version": command.version,
+        "retain_from": command.retain_from,
+        "shards": shards,
+        "before": [{**_route(route), "folder": left(route.shard)} for route in command.before],
+    }
+
+
+def _route(route: Route) -> Message:
+    return {"operator": route.shard.operator, "index": route.shard.index, "slots": list(route.slots)}
 
 
 def _part(part: SnapshotPart) -> Message:
@@ -46,16 +57,12 @@ def _part(part: SnapshotPart) -> Message:
 
 def catch_up_message(command: do.CatchUpShards, folder: Callable[[HostId | None], str | None]) -> Message:
     """``folder`` is that of a host, if it lies on the machine of the host that is told."""
-
-    def entry(route: Route) -> Message:
-        return {"operator": route.shard.operator, "index": route.shard.index, "slots": list(route.slots)}
-
     return {
         "kind": "catch_up",
         "version": command.version,
         "upto": command.upto,
-        "shards": [entry(route) for route in command.shards],
-        "before": [{**entry(route), "folder": folder(route.host)} for route in command.before],
+        "shards": [_route(route) for route in command.shards],
+        "before": [{**_route(route), "folder": folder(route.host)} for route in command.before],
     }
 
 

@@ -232,6 +232,13 @@ class Hosts:
         self._homes[shard] = [link, *(home for home in before if home is not link)][:HOMES]
         return folders
 
+    def left(self, shard: ShardId, host: HostId) -> str | None:
+        """The folder of the last home of a shard that others take over from, if ``host`` can read it."""
+        link, before = self._links.get(host), self._homes.get(shard)
+        if link is None or not before or before[0].address.machine != link.address.machine:
+            return None
+        return str(before[0].folder)
+
     def folder(self, of: HostId | None, host: HostId) -> str | None:
         """The folder of one host, if another one can read it: they are on one machine."""
         one, other = self._links.get(of) if of is not None else None, self._links.get(host)

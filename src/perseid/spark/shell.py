@@ -368,7 +368,8 @@ class Shell:
     def _restore(self, command: do.RestoreShards) -> None:
         self.reports.forget(route.shard for route, _, _ in command.shards)
         homes = functools.partial(self.hosts.homes, host=command.host)
-        self.hosts.send(command.host, restore_message(command, self.topology.unit_of, homes))
+        left = functools.partial(self.hosts.left, host=command.host)
+        self.hosts.send(command.host, restore_message(command, self.topology.unit_of, homes, left))
 
     # -- the end --------------------------------------------------------------------------------------------------
 

@@ -68,3 +68,15 @@ def test_an_application_that_is_not_there_is_named_with_those_that_are():
     result = invoke("meteor", "--app", "taxi")
     assert result.exit_code == 1
     assert "no application 'taxi'; there are: tmi, bcp, signalguru" in " ".join(result.output.split())
+
+
+def test_a_part_is_for_benchmarks_that_have_some(benchmarks):
+    result = invoke("counting", "--part", "recovery")
+    assert (
+        result.exit_code == 1 and "--part recovery: benchmark 'counting' has no parts to choose from" in result.output
+    )
+
+
+def test_a_part_that_is_not_there_says_which_are():
+    result = invoke("scale", "--part", "recover")
+    assert result.exit_code == 1 and "no part 'recover'; there are: live, recovery, parallel" in result.output

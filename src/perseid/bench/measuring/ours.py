@@ -28,9 +28,9 @@ NO_CHECKPOINTS = perseid.parallel(every(hours=24))
 PATIENCE_S = 500.0
 
 
-def begin(master: str | None = None) -> None:
+def begin(master: str | None = None, *, hosts: int = SHARDS) -> None:
     """Start Spark as Perseid does for an application that brings no session: two hosts and a spare."""
-    session.build(master, hosts=SHARDS, spares=1, app_name="perseid-bench").range(1).count()
+    session.build(master, hosts=hosts, spares=1, app_name="perseid-bench").range(1).count()
 
 
 def spark() -> SparkSession:

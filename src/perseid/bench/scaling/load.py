@@ -1,0 +1,155 @@
+"""Operators that scale by themselves: under a load that rises, one that overwhelms, and with other thresholds (S5; figures 6 to 9)."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import perseid
+from perseid.apps.top_k.graph import made_up_edits, top_k
+from perseid.apps.word_frequency.graph import made_up_fragments
+from perseid.bench.measuring import ours
+from perseid.bench.measuring.results import Results
+from perseid.bench.measuring.side import Side
+from perseid.bench.scaling.applications import likeness
+from perseid.bench.scaling.reading import Arrivals, latencies_ms, percentile, shards_over_time, throughput
+from perseid.bench.scaling.sizes import Sizes
+from perseid.sources.generator import Generator
+from perseid.vocabulary import Offset
+
+MOST = 4
+PERCENTILES = (50, 95, 99)
+
+
+class Rising(Generator):
+    """A generator whose rate rises from one number of rows a second to another within a time, and stays there."""
+
+    def rising(self, rates: tuple[float, float], seconds: float) -> Rising:
+        self.rates, self.seconds = rates, seconds
+        return self
+
+    def due(self, elapsed_s: float) -> float:
+        """Rows that have come by then."""
+        low, high = self.rates
+        rising_s = min(elapsed_s, self.seconds)
+        return low * rising_s + (high - low) * rising_s**2 / (2 * self.seconds) + high * (elapsed_s - rising_s)
+
+    def end(self, start: Offset, max_rows: int | None, now_ms: int) -> Offset:
+        if self._began is None:
+            self._began = (start, now_ms)
+        first, began_ms = self._began
+        self._due = max(self._due, first + int(self.due((now_ms - began_ms) / 1000)))
+        return Offset(max(start, self._due if max_rows is None else min(self._due, start + max_rows)))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A run over time, in seconds since its first commit."""
+
+    rows_per_s: tuple[list[float], list[float]]
+    shards: tuple[list[float], list[float]]
+
+    @classmethod
+    def of(cls, journal: list[dict[str, Any]], operator: str) -> Seen:
+        return cls(throughput(journal), shards_over_time(journal, operator, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """Of the same run."""
+
+    percentiles_ms: list[float]
+    middles_ms: tuple[list[float], list[float]]  # over time: of the row in the middle of every epoch
+
+
+def measure_rising(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
+    """Figures 6 and 7."""
+    low, high = sizes.rising
+    seen, latencies = side.call(rise, work, sizes.rising, sizes.rising_s)
+    at_s, rows_per_s = seen.rows_per_s
+    results.series("rising_at_s", at_s)
+    results.series("rising_rows_per_s", rows_per_s)
+    results.series("rising_input_rows_per_s", [low + (high - low) * min(1, t / sizes.rising_s) for t in at_s])
+    _shards("rising", seen, results)
+    results.series("rising_latency_at_s", latencies.middles_ms[0])
+    results.series("rising_latency_ms", latencies.middles_ms[1])
+    for percent, value in zip(PERCENTILES, latencies.percentiles_ms, strict=True):
+        results.number(f"rising_p{percent}_ms", value, "ms")
+
+
+def _shards(name: str, seen: Seen, results: Results) -> None:
+    results.series(f"{name}_shards_at_s", seen.shards[0])
+    results.series(f"{name}_shards", seen.shards[1])
+    results.number(f"{name}_final_shards", seen.shards[1][-1], "shards")
+
+
+def rise(work: Path, rates: tuple[int, int], seconds: float) -> tuple[Seen, Latencies]:
+    """On Perseid's side."""
+    made = made_up_fragments(words=200)
+    source = Rising(made.columns).rising(rates, seconds)
+    running = ours.start(likeness(source), work, hosts=1, scaling=perseid.auto(most=MOST))
+    ours.wait_for(running, lambda p: p.epoch > 0)
+    time.sleep(seconds + 5)
+    journal = ours.end(running)
+    shutil.rmtree(work, ignore_errors=True)
+    began = min(e["time_ms"] for e in journal if e["kind"] == "epoch_admitted")
+    times = np.linspace(0, seconds + 60, 2000)
+    arrivals = Arrivals([source.due(t) for t in times], [began + t * 1000 for t in times])
+    commits = [e for e in journal if e["kind"] == "epoch_committed"]
+    middles = np.cumsum([e["rows_in"] for e in commits]) - np.array([e["rows_in"] for e in commits]) / 2
+    lag = np.array([e["at_ms"] for e in commits]) - np.interp(middles, arrivals.rows, arrivals.at_ms)
+    found = latencies_ms(journal, arrivals)
+    over_time = ([(e["at_ms"] - commits[0]["at_ms"]) / 1000 for e in commits], lag.tolist())
+    latencies = Latencies([percentile(found, percent) for percent in PERCENTILES], over_time)
+    return Seen.of(journal, "likeness"), latencies
+
+
+def measure_open(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
+    """Figure 8."""
+    seen, taken, dropped = side.call(overwhelm, work, sizes.open_rate, sizes.open_s)
+    results.series("open_at_s", seen.rows_per_s[0])
+    results.series("open_rows_per_s", seen.rows_per_s[1])
+    results.number("open_offered_rows_per_s", sizes.open_rate, "rows/s")
+    _shards("open", seen, results)
+    results.number("open_dropped_percent", 100 * dropped / (dropped + taken), "%")
+
+
+def overwhelm(work: Path, rate: int, seconds: float) -> tuple[Seen, int, int]:
+    """On Perseid's side: edits come at a rate that nobody asks whether it can be borne; one second of them may wait."""
+    edits = perseid.sources.open_loop(made_up_edits(per_second=rate), rate=rate, backlog=rate)
+    app = top_k(edits, perseid.sinks.noop(), window=perseid.every(seconds=30), delay=perseid.every(seconds=1), shards=1)
+    running = ours.start(app, work, hosts=1, scaling=perseid.auto(most=MOST))
+    ours.wait_for(running, lambda p: p.epoch > 0)
+    time.sleep(seconds)
+    taken, dropped = edits.passed, edits.dropped
+    journal = ours.end(running)
+    shutil.rmtree(work, ignore_errors=True)
+    return Seen.of(journal, "reduce"), taken, dropped
+
+
+def measure_thresholds(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
+    """Figure 9."""
+    for threshold in sizes.thresholds:
+        name = f"threshold_{round(threshold * 100)}"
+        shards, latencies = side.call(hold, work / name, sizes.threshold_rate, threshold, sizes.threshold_s)
+        results.number(f"{name}_shards", shards, "shards")
+        for percent, value in zip(PERCENTILES, latencies, strict=True):
+            results.number(f"{name}_p{percent}_ms", value, "ms")
+
+
+def hold(work: Path, rate: int, threshold: float, seconds: float) -> tuple[int, list[float]]:
+    """On Perseid's side: a steady load and one shard to begin with; how many there are at the end, and the latencies."""
+    running = ours.start(likeness(rate=rate), work, hosts=1, scaling=perseid.auto(threshold, most=MOST))
+    ours.wait_for(running, lambda p: p.epoch > 0)
+    time.sleep(seconds)
+    shards = sum(len(host.shards) for host in running.progress().hosts)
+    journal = ours.end(running)
+    shutil.rmtree(work, ignore_errors=True)
+    from_ms = next(e["at_ms"] for e in journal if e["kind"] == "epoch_committed") + 3_000
+    found = latencies_ms(journal, Arrivals.at_rate(journal, rate), from_ms)
+    return shards, [percentile(found, percent) for percent in PERCENTILES]

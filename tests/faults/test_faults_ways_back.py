@@ -1,0 +1,64 @@
+"""Other ways back than a snapshot and the epochs since, and several shards that come back for one: every row still counts once (S4, S8)."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import apps
+import pytest
+from apps import Begin, Folder
+from pyspark.sql import SparkSession
+
+import perseid
+from perseid.checkpoint.schemes import Scheme
+from perseid.spark.runtime import Running
+from perseid.testing import session
+from perseid.testing.counter import count_fault
+
+pytestmark = pytest.mark.spark
+
+ROWS = 12_000
+
+
+@pytest.fixture(scope="module")
+def perseid_spark() -> Iterator[SparkSession]:
+    """With room for the hosts of additional shards."""
+    made = session(hosts=4, spares=1)
+    yield made
+    made.stop()
+
+
+def kill_a_holder(running: Running) -> None:
+    os.kill(next(host.pid for host in running.progress().hosts if host.shards), signal.SIGKILL)
+    count_fault("kill")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "mode"), [(perseid.upstream_backup(), "shards"), (perseid.source_replay(), "application")]
+)
+def test_without_checkpoints_what_was_lost_is_made_again(
+    begin: Begin, folder: Folder, scheme: Scheme, mode: str
+) -> None:
+    running = begin(apps.counts(folder.out, ROWS, rate=1_500), checkpoint=scheme)
+    apps.wait_for_epoch(running, 12)
+    kill_a_holder(running)
+    apps.end(running)
+    apps.check_counts(folder.out, ROWS)
+    (recovery,) = [e for e in folder.journal() if e["kind"] == "recovery_started" and e["reason"] != "start"]
+    assert (recovery["mode"], recovery["checkpoint"]) == (mode, None)
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept input", "sources"])
+def test_two_shards_that_come_back_for_one_have_all_of_its_rows(begin: Begin, folder: Folder, kept: bool) -> None:
+    running = begin(apps.counts(folder.out, ROWS, rate=1_500, shards=2), period=60, parallel_recovery=2, spares=2)
+    apps.wait_for_epoch(running, 12)
+    if not kept:
+        for host in running.progress().hosts:
+            for entry in apps.kept_input(host.pid).glob("*/3"):
+                entry.unlink()
+    kill_a_holder(running)
+    apps.wait_until(lambda: sum(len(h.shards) for h in running.progress().hosts) == 3, "three shards")
+    apps.end(running)
+    apps.check_counts(folder.out, ROWS)
