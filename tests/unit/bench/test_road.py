@@ -15,6 +15,7 @@ from perseid.apps.linear_road.calculator import TollCalculator
 from perseid.apps.linear_road.feed import Feed
 from perseid.apps.linear_road.latency import Lateness
 from perseid.bench.road.judging import Verdict, judge
+from perseid.bench.road.picture import draw
 from perseid.bench.road.result import result_of
 from perseid.bench.road.running import Driven
 from perseid.bench.road.traffic import Road, make_feed
@@ -90,3 +91,11 @@ def test_a_run_is_a_rating_only_if_all_is_right_and_nearly_all_in_time() -> None
     found = result_of(Road(100, 5, 5), 1000, driven, late, Verdict(came=1000), {})
     assert (found.median_ms, found.worst_ms, found.peak_within_5s_percent) == (500.0, 6000.0, 98.4)
     assert [moment.answers for moment in found.moments] == [100] * 10 and found.moments[9].p99_ms == 6000.0
+
+
+def test_a_run_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs perseid[bench]")
+    late = Lateness(np.repeat(np.arange(10), 100), np.full(1000, 0.5))
+    driven = Driven(began_ms=0, busy_share=0.5, checkpoints=1, epochs=10, seconds=12.0)
+    draw(result_of(Road(100, 5, 5), 1000, driven, late, Verdict(came=1000), {}), "a run", tmp_path / "road.png")
+    assert (tmp_path / "road.png").read_bytes().startswith(b"\x89PNG")
