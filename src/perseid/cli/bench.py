@@ -25,6 +25,10 @@ def bench(
     json_path: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the numbers here.")] = None,
     plot_path: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw the figure here.")] = None,
     app: Annotated[str | None, typer.Option(metavar="NAME", help="Only this application (meteor).")] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(metavar="KIND", help="Where checkpoints go: paper (1 Gb/s; root only) or disk (meteor)."),
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
     """Run a benchmark, or list those there are.
@@ -47,12 +51,11 @@ def bench(
             module = importlib.import_module(f"perseid.bench.{name}")
         except ModuleNotFoundError as error:
             raise SettingsError(f"benchmark {name!r} needs {error.name}: pip install 'perseid[bench]'") from error
-        if app is None:
-            module.run(quick, json_path, plot_path)
-        elif "app" not in inspect.signature(module.run).parameters:
-            raise SettingsError(f"--app {app}: benchmark {name!r} has no applications to choose from")
-        else:
-            module.run(quick, json_path, plot_path, app=app)
+        chosen = {option: value for option, value in (("app", app), ("storage", storage)) if value is not None}
+        for option, value in chosen.items():
+            if option not in inspect.signature(module.run).parameters:
+                raise SettingsError(f"--{option} {value}: benchmark {name!r} has no {option} to choose")
+        module.run(quick, json_path, plot_path, **chosen)
 
 
 def available() -> dict[str, str]:

@@ -127,6 +127,6 @@ def voted(df: DataFrame) -> DataFrame:
     return moments.selectExpr("intersection", "at_ms", colour, "truth", "next_ms")
 
 
-def epoch_rows(*, scale: float, minutes: float) -> int:
-    """How many rows an epoch of a twelfth of a cycle has."""
-    return Town.of(scale, 0).intersections * (CYCLE_MS // INTERVAL_MS // 12)
+def epoch_rows(*, scale: float, minutes: float, parts: int = 12) -> int:
+    """How many rows an epoch has that is one of so many parts of a cycle."""
+    return Town.of(scale, 0).intersections * (CYCLE_MS // INTERVAL_MS // parts)

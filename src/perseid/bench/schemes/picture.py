@@ -39,7 +39,7 @@ class Curves:
     of: dict[tuple[str, str], Curve] = field(default_factory=dict)
 
     def add(self, case: Case, journal: Sequence[Entry], from_ms: float) -> None:
-        if case.checkpoints != JUDGED:
+        if case.checkpoints != JUDGED or case.rate is not None:
             return
         until_ms = from_ms + case.measured_s * 1000
 

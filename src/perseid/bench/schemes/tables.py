@@ -20,7 +20,10 @@ def show(console: Console, comparison: Comparison, verdicts: Sequence[Verdict]) 
     counts = sorted({s.case.checkpoints for s in comparison.seen})
     console.print(_by_count("throughput, rows/s", comparison, counts, lambda s: s.window.rows_per_s))
     console.print()
-    console.print(_by_count("latency of a row, ms", comparison, counts, lambda s: s.window.latency_ms))
+    console.print(_by_count("latency of epochs, ms", comparison, counts, lambda s: s.window.latency_ms))
+    if any(s.case.rate for s in comparison.seen):
+        console.print()
+        console.print(_under_load(comparison))
     console.print()
     console.print(_checkpoints(comparison))
     console.print()
@@ -49,6 +52,19 @@ def _by_count(title: str, comparison: Comparison, counts: Sequence[int], number:
             values = [comparison.middle(app, scheme, count, number) for count in counts]
             if any(value is not None for value in values):
                 table.add_row("" if place else app, scheme, *map(_number, values))
+    return table
+
+
+def _under_load(comparison: Comparison) -> Table:
+    """Rows come at a rate of their own; how long each waits until it is committed."""
+    table = _plain("under load", "rows/s come", "latency of a row, ms")
+    for app in comparison.apps:
+        for place, scheme in enumerate(SCHEMES):
+            rates = [
+                s.case.rate for s in comparison.seen if (s.case.app, s.case.scheme) == (app, scheme) and s.case.rate
+            ]
+            if rates:
+                table.add_row("" if place else app, scheme, _number(rates[0]), _number(comparison.loaded(app, scheme)))
     return table
 
 
