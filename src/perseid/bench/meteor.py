@@ -97,6 +97,7 @@ def _measure(
     with Side("meteor", scratch) as side:
         side.call(place.join)
         side.call(ours.begin)
+        side.call(place.leave)
         for planned in chosen:
             epoch_s = side.call(running.warm, next(iter(planned.cases())), place.folder / "warm", warm_s)
             plan = planned.at_pace(epoch_s)

@@ -5,7 +5,7 @@ from rich.console import Console
 
 from perseid.bench.schemes import tables
 from perseid.bench.schemes.comparing import CLAIMS, Claim, Comparison, Seen, judge
-from perseid.bench.schemes.plan import FULL, JUDGED, QUICK, SCHEMES, AppPlan, Case, plans
+from perseid.bench.schemes.plan import FULL, JUDGED, LOADED, QUICK, SCHEMES, AppPlan, Case, plans
 from perseid.bench.schemes.reading import PARTS, Checkpoint, Recovery, Window
 
 
@@ -176,7 +176,7 @@ def test_latency_is_judged_under_load_and_kept_apart_from_that_of_epochs():
 def test_under_load_rows_come_at_one_rate_whatever_the_scheme_and_cycles_take_longer():
     plan = AppPlan("tmi", 1.0, 1.0, 20, (JUDGED,), 60.0).at_pace(0.45)
     cases = list(plan.loaded(1000.0))
-    assert [c.scheme for c in cases] == list(SCHEMES)
+    assert [c.scheme for c in cases] == list(LOADED)
     assert {(c.rate, c.window_s, c.killed) for c in cases} == {(900.0, 40.0, False)}
     assert cases[0].name == "tmi_baseline_3_load"
 

@@ -1,8 +1,9 @@
 """Where checkpoint roots lie in the benchmark: this machine's own disk, or a storage as fast as the paper's (section IV).
 
-In the paper the state of 55 nodes goes to one storage node behind 1 Gb/s. A disk of today takes a gigabyte a second, and then no scheme has
-anything to save. So the kernel is asked to let no more through: the root gets a filesystem of its own (a loop device), and the
-processes of the benchmark a control group that reads and writes it at 125 MB/s, all together. Bytes are written and synced as ever.
+In the paper the state of 55 nodes goes to one storage node behind 1 Gb/s, on which the controller runs. A disk of today takes a gigabyte
+a second, and then no scheme has anything to save. So the kernel is asked to let no more through: the root gets a filesystem of its
+own (a loop device), and Spark and the hosts a control group that reads and writes it at 125 MB/s, all together. The controller,
+which writes the ledger, is not in it. Bytes are written and synced as ever.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ BYTES_PER_S = 125_000_000
 IMAGE_BYTES = 24 << 30
 """How large the filesystem may become; its file takes no more room than what is in it."""
 _GROUPS = Path("/sys/fs/cgroup/blkio")
+_MEMBERS = "cgroup.procs"
 _LIMITS = ("blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device")
 
 
@@ -39,7 +41,12 @@ class Storage:
     def join(self) -> None:
         """This process, and all that it will start."""
         if self.group is not None:
-            (self.group / "cgroup.procs").write_text(str(os.getpid()))
+            (self.group / _MEMBERS).write_text(str(os.getpid()))
+
+    def leave(self) -> None:
+        """This process alone: what it has started stays."""
+        if self.group is not None:
+            (_GROUPS / _MEMBERS).write_text(str(os.getpid()))
 
 
 @contextlib.contextmanager
@@ -94,7 +101,7 @@ def _undo(*command: str) -> None:
 def _leave(group: Path) -> None:
     """A group goes when nobody is in it any more; whoever still is goes back to everybody's."""
     with contextlib.suppress(OSError):
-        for pid in (group / "cgroup.procs").read_text().split():
+        for pid in (group / _MEMBERS).read_text().split():
             with contextlib.suppress(OSError):
-                (_GROUPS / "cgroup.procs").write_text(pid)
+                (_GROUPS / _MEMBERS).write_text(pid)
         group.rmdir()
