@@ -105,15 +105,13 @@ def _measure(
             if plan.window_s < 0.95 * plan.needed_s(epoch_s):
                 tell(f"[yellow]too short: its state needs {plan.needed_s(epoch_s):.0f} s on this machine now[/yellow]")
             recorded: Recording | None = None
-            most_rows_per_s = 0.0
             for case in plan.cases():
                 ran = _run(side, case, place.folder, recorded, found, tell)
                 if ran is not None and case.scheme == NO_CHECKPOINTS:
                     recorded = Recording.from_journal(ran.journal)
-                if ran is not None and (case.scheme, case.checkpoints) == ("baseline", 0):
-                    most_rows_per_s = taken_per_s(ran.journal, ran.from_ms, case.measured_s * 1000)
-            for case in plan.loaded(most_rows_per_s) if most_rows_per_s else ():
-                _run(side, case, place.folder, None, found, tell)
+            for most in found.comparison.of(plan.app, "baseline", 0):
+                for case in plan.loaded(most.taken_per_s):
+                    _run(side, case, place.folder, None, found, tell)
 
 
 def _run(
@@ -133,9 +131,11 @@ def _run(
 
 
 def _read(case: Case, ran: running.Ran) -> Seen:
-    found = window(ran.journal, ran.from_ms, case.measured_s * 1000, case.rate)
+    measured_ms = case.measured_s * 1000
+    found = window(ran.journal, ran.from_ms, measured_ms, case.rate)
     lost = recovery(ran.journal, ran.kills_ms) if ran.kills_ms else None
-    return Seen(case, found, lost, ran.busy_share, ran.unsynced_ms)
+    taken = taken_per_s(ran.journal, ran.from_ms, measured_ms)
+    return Seen(case, found, lost, ran.busy_share, ran.unsynced_ms, taken)
 
 
 def _line(seen: Seen) -> str:

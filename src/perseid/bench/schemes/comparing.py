@@ -27,6 +27,7 @@ class Seen:
     recovery: Recovery | None
     busy_share: float
     unsynced_ms: float
+    taken_per_s: float = 0.0  # rows of the source
 
 
 @dataclass(slots=True)

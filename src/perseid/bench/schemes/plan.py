@@ -27,7 +27,7 @@ CYCLES = 4 / 3
 """Of the state, in a period: so three checkpoints at even times meet it at three different heights, and none is lucky."""
 LOADED = ("baseline", "parallel", "adaptive")
 LOAD = 0.9
-"""Of what the baseline takes without checkpoints: the rate at which rows come under load. Every scheme can carry it."""
+"""Of what the baseline takes without checkpoints: the rate at which rows come under load. Without checkpoints every scheme can carry it."""
 
 
 @dataclass(frozen=True, slots=True)

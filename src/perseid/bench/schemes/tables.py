@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perseid.bench.schemes.comparing import Comparison, Seen, Verdict
-from perseid.bench.schemes.plan import JUDGED, SCHEMES
+from perseid.bench.schemes.plan import JUDGED, LOADED, SCHEMES
 from perseid.bench.schemes.reading import PARTS, RECOVERY_PARTS
 
 ALL = (*SCHEMES, "oracle")
@@ -56,15 +56,14 @@ def _by_count(title: str, comparison: Comparison, counts: Sequence[int], number:
 
 
 def _under_load(comparison: Comparison) -> Table:
-    """Rows come at a rate of their own; how long each waits until it is committed."""
-    table = _plain("under load", "rows/s come", "latency of a row, ms")
+    """Rows come at a rate of their own; how many are done, and how long each takes from the time it came."""
+    table = _plain("under load", "done, % of what came", "latency of a row, ms")
     for app in comparison.apps:
-        for place, scheme in enumerate(SCHEMES):
-            rates = [
-                s.case.rate for s in comparison.seen if (s.case.app, s.case.scheme) == (app, scheme) and s.case.rate
-            ]
-            if rates:
-                table.add_row("" if place else app, scheme, _number(rates[0]), _number(comparison.loaded(app, scheme)))
+        for place, scheme in enumerate(LOADED):
+            runs = [s for s in comparison.seen if (s.case.app, s.case.scheme) == (app, scheme) and s.case.rate]
+            for run in runs[-1:]:
+                done = 100 * run.taken_per_s / (run.case.rate or 1.0)
+                table.add_row("" if place else app, scheme, _number(done), _number(comparison.loaded(app, scheme)))
     return table
 
 
