@@ -92,7 +92,7 @@ def epoch_rows(*, scale: float, minutes: float, parts: int = 20) -> int:
 
 def nearest_stop(df: DataFrame) -> DataFrame:
     """How far the nearest bus stop is (the paper's GoogleMap operator, with a map of its own: stops on a grid)."""
-    away = [f"{axis} - {BLOCK_M} * round({axis} / {BLOCK_M})" for axis in ("x", "y")]
+    away = [f"{axis} - {BLOCK_M} * rint({axis} / {BLOCK_M})" for axis in ("x", "y")]
     return df.selectExpr("*", f"cast(hypot({away[0]}, {away[1]}) as float) as stop_m")
 
 

@@ -123,9 +123,9 @@ def _turned(names: tuple[str, ...], by: int) -> tuple[str, ...]:
 
 
 FULL = (
-    AppPlan("tmi", 1.0, 10.0, 20, (JUDGED, 1, 8), 48.0),
-    AppPlan("bcp", 0.5, 10.0, 30, (JUDGED, 1, 8), 48.0),
-    AppPlan("signalguru", 0.15, 1.0, 24, (JUDGED, 1, 8), 48.0),
+    AppPlan("tmi", 0.6, 10.0, 20, (JUDGED, 1, 8), 48.0),
+    AppPlan("bcp", 0.5, 10.0, 25, (JUDGED, 1, 8), 48.0),
+    AppPlan("signalguru", 0.2, 1.0, 20, (JUDGED, 1, 8), 48.0),
 )
 QUICK = (
     AppPlan("bcp", 0.03, 1.0, 15, (JUDGED,), 6.0),
