@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 
 import pytest
 from worlds import TestWorld, calm
 
 from perseid.checkpoint.policy import Reason
 from perseid.checkpoint.schemes import Scheme, adaptive, baseline, parallel, source, source_replay, upstream_backup
+from perseid.checkpoint.size_reports import AskSizes, Quieten
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.graph.topology import Topology
@@ -50,6 +52,29 @@ def test_adaptive_finds_small_moments() -> None:
     world = world_of(chain(1), adaptive(1.0, profile_periods=2), epochs=1200).to_the_end()
     reasons = [c.decision.reason for c in world.all_of(do.CheckpointBegan)]
     assert reasons.count(Reason.MINIMUM) > len(reasons) / 3, reasons
+
+
+def test_no_source_goes_on_while_shards_are_asked_whether_a_fall_is_the_moment() -> None:
+    """Or the checkpoint would lie an epoch behind the moment it was decided for."""
+    scheme = adaptive(1.0, profile_periods=2)
+    asked_in_all = 0
+    for seed in range(8):
+        world = TestWorld(calm(chain(1, shards=3), scheme=scheme, epochs=200, hosts=3, seed=seed)).to_the_end()
+        waiting: set[ShardId] = set()
+        pending = False  # then there is nothing to decide
+        for (_, _, before), (_, _, entry) in pairwise(world.log):
+            match entry:
+                case AskSizes(shards=frozenset(shards)) if isinstance(before, on.SizeHalved | on.SizeTurned):
+                    waiting, asked_in_all = set(shards), asked_in_all + 1
+                case on.SizesReported(_, _, sizes):
+                    waiting -= {size.shard for size in sizes}
+                case do.CheckpointBegan() | on.CheckpointCommitted():
+                    waiting, pending = set(), isinstance(entry, do.CheckpointBegan)
+                case Quieten():
+                    waiting = set()
+                case do.RunEpoch():
+                    assert pending or not waiting
+    assert asked_in_all > 50
 
 
 def test_a_period_shorter_than_an_epoch_is_noted_once() -> None:

@@ -21,19 +21,22 @@ from perseid.bench.measuring.machine import machine
 from perseid.bench.measuring.reporting import title
 from perseid.bench.measuring.side import Side, SideFailed
 from perseid.bench.schemes import picture, running, tables
+from perseid.bench.schemes import storage as places
 from perseid.bench.schemes.comparing import Comparison, Seen, judge
 from perseid.bench.schemes.plan import FULL, NO_CHECKPOINTS, AppPlan, Case, plans
-from perseid.bench.schemes.reading import recovery, window
+from perseid.bench.schemes.reading import recovery, taken_per_s, window
 from perseid.checkpoint.oracle import Recording
 from perseid.errors import PerseidError, SettingsError
 
-WARM_S, QUICK_WARM_S = 40.0, 8.0
+WARM_S, QUICK_WARM_S = 60.0, 8.0
 """How long an application runs before it is measured: the JVM goes on compiling for a while, and later runs must not gain by it."""
 APPS = tuple(plan.app for plan in FULL)
 
 
-def run(quick: bool, json_path: Path | None, plot_path: Path | None, app: str | None = None) -> None:
-    """Measure, show, and write it down."""
+def run(
+    quick: bool, json_path: Path | None, plot_path: Path | None, app: str | None = None, storage: str | None = None
+) -> None:
+    """Measure, show, and write it down. Without a word, a quick run takes the disk as it is, and a full one a storage as the paper's."""
     if app is not None and app not in APPS:
         raise SettingsError(f"no application {app!r}; there are: {', '.join(APPS)}")
     try:
@@ -43,18 +46,22 @@ def run(quick: bool, json_path: Path | None, plot_path: Path | None, app: str | 
     console = Console(highlight=False)
     console.width = max(console.width, 140) if not console.is_terminal else console.width
     began = time.monotonic()
-    about = {"quick": quick, **machine()}
     found = Found()
 
     def tell(line: str) -> None:
         console.print(f"  [dim]{time.monotonic() - began:5.0f} s[/dim]  {line}")
 
-    with tempfile.TemporaryDirectory(prefix="perseid-bench-", ignore_cleanup_errors=True) as folder:
-        _measure(plans(quick, app), QUICK_WARM_S if quick else WARM_S, Path(folder), found, tell)
+    with (
+        tempfile.TemporaryDirectory(prefix="perseid-bench-", ignore_cleanup_errors=True) as folder,
+        places.storage(storage or ("disk" if quick else "paper"), Path(folder)) as place,
+    ):
+        about = {"quick": quick, "storage": place.about, **machine()}
+        _measure(plans(quick, app), QUICK_WARM_S if quick else WARM_S, Path(folder), place, found, tell)
     about |= {"seconds": round(time.monotonic() - began), "load_after": round(os.getloadavg()[0], 2)}
     verdicts = judge(found.comparison)
     tables.show(console, found.comparison, verdicts)
-    console.print(f"[dim]{title(about)}[/dim]")
+    told = f"{title(about)}, {about['storage']}"
+    console.print(f"[dim]{told}[/dim]")
     if json_path is not None:
         reached = {v.claim.what: v.reached for v in verdicts if v.reached is not None}
         average = {v.claim.what: v.average for v in verdicts}
@@ -62,7 +69,7 @@ def run(quick: bool, json_path: Path | None, plot_path: Path | None, app: str | 
         json_path.write_text(json.dumps({**found.comparison.numbers(), **about, **extra}, indent=2) + "\n")
     plot_path = plot_path or (json_path.with_suffix(".png") if json_path is not None else None)
     if plot_path is not None:
-        picture.draw(found.comparison, found.curves, title(about), plot_path)
+        picture.draw(found.comparison, found.curves, told, plot_path)
         console.print(f"[dim]figure: {plot_path}[/dim]")
     if found.failures:
         raise PerseidError(
@@ -79,40 +86,62 @@ class Found:
     failures: dict[str, str] = field(default_factory=dict)
 
 
-def _measure(chosen: tuple[AppPlan, ...], warm_s: float, work: Path, found: Found, tell: Callable[[str], None]) -> None:
-    with Side("meteor", work) as side:
+def _measure(
+    chosen: tuple[AppPlan, ...],
+    warm_s: float,
+    scratch: Path,
+    place: places.Storage,
+    found: Found,
+    tell: Callable[[str], None],
+) -> None:
+    with Side("meteor", scratch) as side:
+        side.call(place.join)
         side.call(ours.begin)
+        side.call(place.leave)
         for planned in chosen:
-            epoch_s = side.call(running.warm, next(iter(planned.cases())), work / "warm", warm_s)
+            epoch_s = side.call(running.warm, next(iter(planned.cases())), place.folder / "warm", warm_s)
             plan = planned.at_pace(epoch_s)
             tell(f"{plan.app} is warm; a window is {plan.window_s:g} s")
             if plan.window_s < 0.95 * plan.needed_s(epoch_s):
                 tell(f"[yellow]too short: its state needs {plan.needed_s(epoch_s):.0f} s on this machine now[/yellow]")
             recorded: Recording | None = None
             for case in plan.cases():
-                try:
-                    ran = side.call(running.run, case, work / case.name, recorded)
-                    seen = _read(case, ran)
-                except (SideFailed, AssertionError) as error:
-                    found.failures[case.name] = str(error) or type(error).__name__
-                    tell(f"[red]{case.name}: not measured[/red]")
-                    continue
-                if case.scheme == NO_CHECKPOINTS:
+                ran = _run(side, case, place.folder, recorded, found, tell)
+                if ran is not None and case.scheme == NO_CHECKPOINTS:
                     recorded = Recording.from_journal(ran.journal)
-                found.comparison.seen.append(seen)
-                found.curves.add(case, ran.journal, ran.from_ms)
-                tell(_line(seen))
+            for most in found.comparison.of(plan.app, "baseline", 0):
+                for case in plan.loaded(most.taken_per_s):
+                    _run(side, case, place.folder, None, found, tell)
+
+
+def _run(
+    side: Side, case: Case, folder: Path, recorded: Recording | None, found: Found, tell: Callable[[str], None]
+) -> running.Ran | None:
+    try:
+        ran = side.call(running.run, case, folder / case.name, recorded)
+        seen = _read(case, ran)
+    except (SideFailed, AssertionError) as error:
+        found.failures[case.name] = str(error) or type(error).__name__
+        tell(f"[red]{case.name}: not measured[/red]")
+        return None
+    found.comparison.seen.append(seen)
+    found.curves.add(case, ran.journal, ran.from_ms)
+    tell(_line(seen))
+    return ran
 
 
 def _read(case: Case, ran: running.Ran) -> Seen:
-    found = window(ran.journal, ran.from_ms, case.measured_s * 1000)
+    measured_ms = case.measured_s * 1000
+    found = window(ran.journal, ran.from_ms, measured_ms, case.rate)
     lost = recovery(ran.journal, ran.kills_ms) if ran.kills_ms else None
-    return Seen(case, found, lost, ran.busy_share, ran.unsynced_ms)
+    taken = taken_per_s(ran.journal, ran.from_ms, measured_ms)
+    return Seen(case, found, lost, ran.busy_share, ran.unsynced_ms, taken)
 
 
 def _line(seen: Seen) -> str:
     case, found = seen.case, seen.window
-    said = f"{case.app} {case.scheme:9}{found.rows_per_s:9,.0f} rows/s, latency {found.latency_ms:5,.0f} ms"
+    name = f"{case.app} {case.scheme}{'' if case.rate is None else ', load'}"
+    said = f"{name:20}{found.rows_per_s:9,.0f} rows/s, latency {found.latency_ms:5,.0f} ms"
     if found.checkpoints:
         said += f", {found.rounds:.0f} checkpoints: {found.bytes / 1e6:5.1f} MB in {found.checkpoint_ms:4,.0f} ms each"
     if seen.recovery is not None:

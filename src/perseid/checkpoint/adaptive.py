@@ -32,6 +32,8 @@ from perseid.vocabulary import ShardId
 PROFILE_PERIODS = 4
 LAG_SAMPLES = 2
 """A minimum shows one size later, and the answers to the question come with the next."""
+PONDER_MS = 250
+"""Answers come within milliseconds of the end of an epoch; sources wait no longer for them."""
 
 
 @dataclass(slots=True)
@@ -49,6 +51,8 @@ class Adaptive:
     observed: dict[ShardId, Observed] = field(default_factory=dict)  # answers so far
     profiling: int | None = None  # the question for them
     queries: int = 0
+    fresh: bool = True  # the current observation began with the application
+    asked_ms: int | None = None  # when a fall made the controller ask whether this is the moment
 
     @property
     def ends_ms(self) -> int:
@@ -62,7 +66,8 @@ class Adaptive:
 
     def begin(self, now_ms: int) -> tuple[SizeCommand, ...]:
         """The application runs, again: what shards that were put back saw before is gone, so all observe anew."""
-        if not self.queries:  # periods are counted from the first start on, whatever fails later
+        self.fresh = not self.queries
+        if self.fresh:  # periods are counted from the first start on, whatever fails later
             self.begins_ms = max(now_ms, self.begins_ms)
         self.alert, self.profiling, self.observed = None, None, {}
         self.observing_ms = self.begins_ms
@@ -79,11 +84,11 @@ class Adaptive:
             case SizeHalved(shard) if self.profile is not None and shard in self.profile.dynamic:
                 if self.covered or self.alert is not None or now_ms >= self.ends_ms:
                     return ()
-                return self._ask(self.profile.threshold)
+                return self._ask(self.profile.threshold, now_ms)
             case SizeTurned(shard, size) if self.alert is not None:
                 self.alert.turned(report)
                 if self.profile is not None and size <= self.profile.lows.get(shard, -1) and now_ms < self.ends_ms:
-                    return self._ask(self.alert.threshold)  # are the others small, too, at this moment?
+                    return self._ask(self.alert.threshold, now_ms)  # are the others small, too, at this moment?
         return ()
 
     def advance(self, now_ms: int) -> tuple[SizeCommand, ...]:
@@ -104,6 +109,13 @@ class Adaptive:
         if self.profile is None or not self.profile.usable:  # or too little was seen of a state that does change
             return Decision(Reason.PROFILING)
         return Decision(Reason.NO_MINIMUM, facts={"threshold": self.profile.threshold})
+
+    def ponders(self, now_ms: int) -> bool:
+        """A shard has fallen, and not all have answered yet whether the whole state is small."""
+        asked_ms = self.asked_ms
+        if self.alert is None or self.alert.complete or asked_ms is None:
+            return False
+        return now_ms < asked_ms + PONDER_MS
 
     def started(self, decision: Decision, now_ms: int) -> tuple[SizeCommand, ...]:
         """The period has its checkpoint; alert mode is dismissed."""
@@ -133,9 +145,10 @@ class Adaptive:
             return (*quiet, AskSizes(self.profiling, observed=True))  # sizes are asked for with the new threshold
         return (*quiet, *self._ask())
 
-    def _ask(self, threshold: int | None = None) -> tuple[SizeCommand, ...]:
-        """Is the state small already?"""
+    def _ask(self, threshold: int | None = None, fell_ms: int | None = None) -> tuple[SizeCommand, ...]:
+        """Is the state small already? ``fell_ms``: a shard has just fallen, and the moment may be now."""
         found = self.profile
+        self.asked_ms = fell_ms
         if found is None or not found.usable:
             return ()
         low = sum(found.lows.values())
@@ -154,8 +167,8 @@ class Adaptive:
         """Every shard has told what it saw: a new threshold."""
         dynamic = [seen for seen in self.observed.values() if seen.dynamic]
         lag_ms = round(LAG_SAMPLES * max((seen.interval_ms for seen in dynamic), default=0.0))
-        found = self.profile = profile(self.observed, self.observing_ms, self.period_ms, lag_ms)
-        self.profiling, self.observed, self.observing_ms = None, {}, self.begins_ms
+        found = self.profile = profile(self.observed, self.observing_ms, self.period_ms, lag_ms, fresh=self.fresh)
+        self.profiling, self.observed, self.observing_ms, self.fresh = None, {}, self.begins_ms, False
         facts: dict[str, object] = {
             "dynamic": sorted(str(shard) for shard in found.dynamic),
             "shards": len(self.shards),

@@ -68,6 +68,10 @@ class Policy(Protocol):
         """Is this the moment?"""
         ...
 
+    def ponders(self, now_ms: int) -> bool:
+        """Is a question open whose answer may make this the moment? Then sources had better not go further meanwhile."""
+        ...
+
     def started(self, decision: Decision, now_ms: int) -> tuple[SizeCommand, ...]:
         """What was decided is being done."""
         ...
@@ -96,6 +100,9 @@ class Sizeless:
 
     def advance(self, now_ms: int) -> tuple[SizeCommand, ...]:
         return ()
+
+    def ponders(self, now_ms: int) -> bool:
+        return False
 
     def aborted(self, decision: Decision, now_ms: int) -> None:
         return None

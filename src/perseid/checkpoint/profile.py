@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from perseid.checkpoint.size_reports import Observed, SizePoint
 from perseid.vocabulary import ShardId
@@ -122,10 +123,16 @@ class Profile:
         assert not self.s_min or self.relaxation >= RELAXATION - 1 / self.s_min
 
 
-def profile(observed: Mapping[ShardId, Observed], begin_ms: int, period_ms: int, lag_ms: int = 0) -> Profile:
-    """The threshold for alert mode, from what all shards observed since ``begin_ms``."""
+def profile(
+    observed: Mapping[ShardId, Observed], begin_ms: int, period_ms: int, lag_ms: int = 0, *, fresh: bool = False
+) -> Profile:
+    """The threshold for alert mode, from what all shards observed since ``begin_ms``.
+
+    ``fresh``: the application began then. An empty state that fills for the first time is small for once, and no moment to wait for.
+    """
     dynamic = frozenset(shard for shard, seen in observed.items() if seen.dynamic)
-    total = SizeFunction.summed([observed[shard].points for shard in dynamic])
+    lines = {shard: _filled(observed[shard].points) if fresh else observed[shard].points for shard in dynamic}
+    total = SizeFunction.summed(list(lines.values()))
     minima = total.minima(begin_ms, period_ms)
     if not minima:
         return Profile(dynamic, (), 0, 0)
@@ -134,5 +141,11 @@ def profile(observed: Mapping[ShardId, Observed], begin_ms: int, period_ms: int,
     fallen = max(round(total.at(p.at_ms + lag_ms)) for p in minima)
     lows = {}
     if (lowest := total.lowest()) is not None:
-        lows = {shard: round(LOW * SizeFunction(observed[shard].points).at(lowest.at_ms)) for shard in dynamic}
+        lows = {shard: round(LOW * SizeFunction(lines[shard]).at(lowest.at_ms)) for shard in dynamic}
     return Profile(dynamic, minima, s_min, max(s_max, round(s_min * (1 + RELAXATION))), fallen, lows)
+
+
+def _filled(points: tuple[SizePoint, ...]) -> tuple[SizePoint, ...]:
+    """As if the state had begun as large as it was before it fell for the first time."""
+    full = next((n for n, (a, b) in enumerate(pairwise(points)) if b.bytes < a.bytes), len(points) - 1)
+    return tuple(SizePoint(p.at_ms, points[full].bytes) if n < full else p for n, p in enumerate(points))

@@ -18,8 +18,6 @@ import perseid.bench
 from perseid.cli.report import reporting
 from perseid.errors import SettingsError
 
-_CHOICES = {"app": "applications", "part": "parts"}
-
 
 def bench(
     name: Annotated[str | None, typer.Argument(help="Which benchmark; without it, they are listed.")] = None,
@@ -28,6 +26,10 @@ def bench(
     plot_path: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw the figure here.")] = None,
     app: Annotated[str | None, typer.Option(metavar="NAME", help="Only this application (meteor).")] = None,
     part: Annotated[str | None, typer.Option(metavar="NAME", help="Only this part (scale).")] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(metavar="KIND", help="Where checkpoints go: paper (1 Gb/s; root only) or disk (meteor)."),
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
     """Run a benchmark, or list those there are.
@@ -52,11 +54,11 @@ def bench(
             module = importlib.import_module(f"perseid.bench.{name}")
         except ModuleNotFoundError as error:
             raise SettingsError(f"benchmark {name!r} needs {error.name}: pip install 'perseid[bench]'") from error
-        chosen = {option: value for option, value in (("app", app), ("part", part)) if value is not None}
+        chosen = {
+            option: value for option, value in (("app", app), ("part", part), ("storage", storage)) if value is not None
+        }
         for option in chosen.keys() - inspect.signature(module.run).parameters.keys():
-            raise SettingsError(
-                f"--{option} {chosen[option]}: benchmark {name!r} has no {_CHOICES[option]} to choose from"
-            )
+            raise SettingsError(f"--{option} {chosen[option]}: benchmark {name!r} has no {option} to choose")
         module.run(quick, json_path, plot_path, **chosen)
 
 

@@ -167,9 +167,12 @@ class Checkpointing:
         self.unsaved = [c for c in self.unsaved if c not in due]
         return tuple(due)
 
-    def holds_back(self, unit: UnitName, epoch: Epoch) -> bool:
+    def holds_back(self, unit: UnitName, epoch: Epoch, now_ms: int) -> bool:
+        """Must the unit wait before it starts this epoch: for its snapshot, or for a decision that may put its cut here?"""
         aligner = self.aligners.get(unit)
-        return aligner is not None and aligner.holds_back(epoch)
+        if aligner is None:
+            return unit in self.topology.source_units and self.policy.ponders(now_ms)
+        return aligner.holds_back(epoch)
 
     def snapshots_due(self, pipeline: Pipeline, routing: RoutingTable) -> tuple[Command, ...]:
         """Units that stand at their cut take their snapshots now."""

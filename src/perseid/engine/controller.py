@@ -330,7 +330,7 @@ class Controller:
                 waiting = {self.scaling.unit}
         for unit in self.pipeline.units:
             epoch = self.pipeline.may_run(unit, self.now_ms)
-            if epoch is None or unit in waiting or self.checkpoints.holds_back(unit, epoch):
+            if epoch is None or unit in waiting or self.checkpoints.holds_back(unit, epoch, self.now_ms):
                 continue
             again = epoch <= self.pipeline.units[unit].tried
             if again and waiting & self.topology.above(unit):

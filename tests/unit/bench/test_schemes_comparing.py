@@ -5,7 +5,7 @@ from rich.console import Console
 
 from perseid.bench.schemes import tables
 from perseid.bench.schemes.comparing import CLAIMS, Claim, Comparison, Seen, judge
-from perseid.bench.schemes.plan import FULL, JUDGED, QUICK, SCHEMES, AppPlan, Case, plans
+from perseid.bench.schemes.plan import FULL, JUDGED, LOADED, QUICK, SCHEMES, AppPlan, Case, plans
 from perseid.bench.schemes.reading import PARTS, Checkpoint, Recovery, Window
 
 
@@ -21,8 +21,9 @@ def seen(
     recovery=None,
     during=None,
     epochs=None,
+    rate=None,
 ):
-    case = Case(app, 0.1, 1.0, scheme, checkpoints, 12.0)
+    case = Case(app, 0.1, 1.0, 20, scheme, checkpoints, 12.0, rate)
     parts = dict.fromkeys(PARTS, 5.0)
     taken = tuple(
         Checkpoint("period", 0.0, 20.0, size, ((0.0, still),), (0.0, still), parts) for _ in range(checkpoints)
@@ -33,7 +34,7 @@ def seen(
         if recovery is None
         else Recovery(recovery, dict.fromkeys(("detect", "reload", "read", "deserialise", "reconnect"), 1.0), 0, 0)
     )
-    return Seen(case, found, lost, 0.9, 0.0)
+    return Seen(case, found, lost, 0.9, 0.0, 450.0)
 
 
 def claim(what):
@@ -153,8 +154,31 @@ def test_a_window_is_as_long_as_four_cycles_of_the_state_need():
 
 
 def test_eight_checkpoints_come_eight_times_as_often_as_one():
-    one, eight = (Case("tmi", 0.1, 1.0, "adaptive", count, 24.0) for count in (1, 8))
+    one, eight = (Case("tmi", 0.1, 1.0, 20, "adaptive", count, 24.0) for count in (1, 8))
     assert (one.period_s, one.measured_s, eight.period_s, eight.measured_s) == (24, 24, 3, 9)
+
+
+def test_latency_is_judged_under_load_and_kept_apart_from_that_of_epochs():
+    comparison = Comparison([
+        seen("tmi", "baseline", JUDGED, latency=100.0), seen("tmi", "adaptive", JUDGED, latency=90.0),
+        seen("tmi", "baseline", JUDGED, latency=1000.0, rate=500.0), seen("tmi", "adaptive", JUDGED, latency=400.0, rate=500.0),
+    ])  # fmt: skip
+    assert verdict(comparison, "latency under load, adaptive below baseline").average == pytest.approx(60)
+    assert verdict(comparison, "latency of epochs, adaptive below baseline").average == pytest.approx(10)
+    assert comparison.numbers()["tmi_adaptive_3_load_latency_ms"] == 400
+    assert comparison.numbers()["tmi_adaptive_3_latency_ms"] == 90
+    console = Console(width=140, record=True, file=io.StringIO())
+    tables.show(console, comparison, judge(comparison))
+    lines = [line.split() for line in console.export_text().splitlines()]
+    assert ["tmi", "baseline", "90", "1,000"] in lines and ["adaptive", "90", "400"] in lines
+
+
+def test_under_load_rows_come_at_one_rate_whatever_the_scheme_and_cycles_take_longer():
+    plan = AppPlan("tmi", 1.0, 1.0, 20, (JUDGED,), 60.0).at_pace(0.45)
+    cases = list(plan.loaded(1000.0))
+    assert [c.scheme for c in cases] == list(LOADED)
+    assert {(c.rate, c.window_s, c.killed) for c in cases} == {(900.0, 40.0, False)}
+    assert cases[0].name == "tmi_baseline_3_load"
 
 
 def test_what_cannot_be_is_noise_and_not_reached():

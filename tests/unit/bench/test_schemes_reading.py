@@ -2,7 +2,7 @@
 
 import pytest
 
-from perseid.bench.schemes.reading import checkpoints, curve, recovery, window
+from perseid.bench.schemes.reading import checkpoints, curve, recovery, taken_per_s, window
 
 UNITS = ["phones", "modes"]
 
@@ -65,6 +65,25 @@ def test_a_window_has_its_throughput_and_the_latency_of_its_rows():
     assert found.rows_per_s == pytest.approx((100 + 300 + 100) / 2)
     assert found.latency_ms == pytest.approx((500 * 100 + 500 * 100 + 600 * 300 + 400 * 100) / 600)
     assert found.sizing_share == pytest.approx(1.5 / 300)
+
+
+def admitted(number, at_ms, start, end):
+    return entry("epoch_admitted", at_ms, epoch=number, slices={"ids": [start, end]}, rows=end - start, time_ms=at_ms)
+
+
+def test_under_load_a_row_waits_from_the_time_it_came():
+    """A hundred rows a second from 1000 on. The second epoch is admitted late: its rows had waited half a second and more."""
+    journal = [
+        entry("app_started", 0, units=UNITS),
+        admitted(1, 1100, 0, 10),
+        epoch(1, 1200, 100, rows=10),
+        admitted(2, 2000, 10, 50),  # which came from 1100 to 1500
+        epoch(2, 2300, 300, rows=40),
+    ]
+    found = window(journal, 1000, 2000, rate=100.0)
+    assert found.latency_ms == pytest.approx((10 * (50 + 100) + 40 * (700 + 300)) / 50)
+    assert window(journal, 1000, 2000).latency_ms == pytest.approx((10 * 100 + 40 * 300) / 50), "from admission"
+    assert taken_per_s(journal, 2000, 1000) == 40
 
 
 def test_the_last_checkpoint_of_a_run_is_not_the_windows():

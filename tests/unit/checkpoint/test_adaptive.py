@@ -10,12 +10,14 @@ from curves import Curve, Run, adaptive, drive, random_sawteeth, sawtooth, shard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from perseid.checkpoint.adaptive import PONDER_MS
 from perseid.checkpoint.oracle import Oracle, Recording
-from perseid.checkpoint.policy import FixedPeriod, Policy, Reason, Standing
+from perseid.checkpoint.policy import Decision, FixedPeriod, Policy, Reason, Standing
 from perseid.checkpoint.size_reports import (
     AskSizes,
     Observed,
     Quieten,
+    ShardSize,
     SizeHalved,
     SizePoint,
     SizesReported,
@@ -101,6 +103,42 @@ def test_shards_that_fall_together_are_saved_when_they_have_fallen(count: int) -
     best = after(drive(oracle(curves, until, 1400), curves, until, epoch_ms=1400), PROFILING + PERIOD)
     assert {d.reason for _, d, _ in run.taken} == {Reason.MINIMUM}
     assert run.mean_bytes <= 1.1 * best.mean_bytes
+
+
+def test_the_first_filling_of_an_empty_state_is_not_taken_for_a_moment_to_wait_for() -> None:
+    """One period of profile, in which the state falls once, from the top; it will never again be as small as it was when it began."""
+
+    def curve(at_ms: int) -> float:
+        return min(sawtooth(24_000, 300e6, low=60e6)(at_ms), 300e6 * at_ms / 24_000 + 1e6)
+
+    run = after(drive(adaptive([curve], profile_periods=1), [curve], 2 * PERIOD), PERIOD)
+    assert [d.reason for _, d, _ in run.taken] == [Reason.MINIMUM]
+
+
+def test_sources_wait_for_the_answers_when_a_shard_has_fallen_and_for_no_longer() -> None:
+    curves = [sawtooth(9_000, 1e8, low=1e7)] * 2
+    policy = adaptive(curves, profile_periods=1)
+    drive(policy, curves, PERIOD + 500)
+    assert policy.profile is not None and policy.profile.usable
+    now_ms = PERIOD + 1_000
+    assert not policy.ponders(now_ms)
+    (ask,) = policy.take_in(SizeHalved(shard(0), 10**8, 10**7), now_ms)
+    assert isinstance(ask, AskSizes)
+    assert policy.ponders(now_ms + 1)
+    assert not policy.ponders(now_ms + PONDER_MS), "a host that does not answer holds nobody up"
+    policy.take_in(SizesReported(HostId(1), ask.query, (ShardSize(shard(0), 10**7, -1.0),)), now_ms + 2)
+    assert policy.ponders(now_ms + 2), "the other has not answered yet"
+    policy.take_in(SizesReported(HostId(2), ask.query, (ShardSize(shard(1), 10**7, -1.0),)), now_ms + 3)
+    assert not policy.ponders(now_ms + 3)
+
+
+def test_a_question_at_the_beginning_of_a_period_holds_nobody_up() -> None:
+    curves = [sawtooth(9_000, 1e8, low=1e7)]
+    policy = adaptive(curves, profile_periods=8)
+    drive(policy, curves, 8 * PERIOD + 500)
+    policy.started(Decision(Reason.NO_MINIMUM), 9 * PERIOD - 1)
+    assert any(isinstance(c, AskSizes) for c in policy.advance(9 * PERIOD))
+    assert not policy.ponders(9 * PERIOD + 1)
 
 
 def test_a_state_is_small_only_if_all_of_it_is_small_at_one_moment() -> None:

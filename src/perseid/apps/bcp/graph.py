@@ -58,7 +58,7 @@ def build(
     return app
 
 
-def epoch_rows(*, scale: float, minutes: float) -> int:
-    """How many rows an epoch of a fifteenth of a headway has."""
+def epoch_rows(*, scale: float, minutes: float, parts: int = 15) -> int:
+    """How many rows an epoch has that is one of so many parts of a headway."""
     campus = Campus.of(scale, minutes, 0)
-    return campus.stops * max(1, round(campus.headway / 15))
+    return campus.stops * max(1, round(campus.headway / parts))

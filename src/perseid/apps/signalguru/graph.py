@@ -6,6 +6,7 @@ and shape filter are one transform, so that pictures are moved to Python once fo
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 MOMENTS_AT_ONCE = 64
 PICTURES_AT_ONCE = 512
+SPOTTED_SCHEMA = f"{SCHEMA}, spots array<float>"
 FILES_SCHEMA = SCHEMA
 """A user's own pictures: raw red, green and blue bytes in ``frame``; ``leaves`` in a car's last; truth where it is known."""
 EVENTS_SCHEMA = "TimeStamp timestamp_ntz, DeviceId long, EventId long, Parameter long"
@@ -94,17 +96,27 @@ def _observed(
         town = Town.of(scale, seed)
         rows = None if windows is None else town.rows(windows)
         source = sources.generator({"id": "id"}, rate=rate, rows=rows, seed=seed, partitions=2)
-        pictures = app.source("ids", source, unit="phones").transform(
-            "windshields", Mapped(town.batch, SCHEMA, MOMENTS_AT_ONCE)
-        )
+        pictures = app.source("ids", source, unit="phones")
+        filters = Mapped(Seen(town), SPOTTED_SCHEMA, MOMENTS_AT_ONCE)
     else:
         pictures = app.source("files", sources.files(input, schema=FILES_SCHEMA), unit="phones")
-    spotted = pictures.transform("colour-shape", Mapped(lights, f"{SCHEMA}, spots array<float>", PICTURES_AT_ONCE))
+        filters = Mapped(lights, SPOTTED_SCHEMA, PICTURES_AT_ONCE)
+    spotted = pictures.transform("colour-shape", filters)
     seen = spotted.stateful("motion", MotionFilter(), key="phone", shards=shards, output=MOTION_OUTPUT)
     votes = seen.transform("voting", voted, unit="signals")
     if output is not None:
         votes.sink("colours", sinks.parquet(Path(output, "colours")))
     return votes.stateful("phases", Phases(), key="intersection", output=PHASES_OUTPUT)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Pictures of the moments of a town, drawn and filtered in one go: they need not leave Python between the two."""
+
+    town: Town
+
+    def __call__(self, moments: pa.RecordBatch) -> pa.RecordBatch:
+        return lights(self.town.batch(moments))
 
 
 def lights(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -127,6 +139,6 @@ def voted(df: DataFrame) -> DataFrame:
     return moments.selectExpr("intersection", "at_ms", colour, "truth", "next_ms")
 
 
-def epoch_rows(*, scale: float, minutes: float) -> int:
-    """How many rows an epoch of a twelfth of a cycle has."""
-    return Town.of(scale, 0).intersections * (CYCLE_MS // INTERVAL_MS // 12)
+def epoch_rows(*, scale: float, minutes: float, parts: int = 12) -> int:
+    """How many rows an epoch has that is one of so many parts of a cycle."""
+    return Town.of(scale, 0).intersections * (CYCLE_MS // INTERVAL_MS // parts)

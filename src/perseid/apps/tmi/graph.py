@@ -84,15 +84,15 @@ def build(
     return app
 
 
-def epoch_rows(*, scale: float, minutes: float) -> int:
-    """How many rows an epoch of a twentieth of a window has."""
+def epoch_rows(*, scale: float, minutes: float, parts: int = 20) -> int:
+    """How many rows an epoch has that is one of so many parts of a window."""
     city = City.of(scale, minutes, 0)
-    return city.phones * max(1, round(city.window_ms / INTERVAL_MS / 20))
+    return city.phones * max(1, round(city.window_ms / INTERVAL_MS / parts))
 
 
 def nearest_stop(df: DataFrame) -> DataFrame:
     """How far the nearest bus stop is (the paper's GoogleMap operator, with a map of its own: stops on a grid)."""
-    away = [f"{axis} - {BLOCK_M} * round({axis} / {BLOCK_M})" for axis in ("x", "y")]
+    away = [f"{axis} - {BLOCK_M} * rint({axis} / {BLOCK_M})" for axis in ("x", "y")]
     return df.selectExpr("*", f"cast(hypot({away[0]}, {away[1]}) as float) as stop_m")
 
 

@@ -1,5 +1,5 @@
-"""The paper's figures: 12 and 13 (throughput, latency), 14 (checkpoint time), 15 (latency during one), 16 (recovery), and the curve of the
-state with the moments that ``adaptive`` and the oracle chose (5, 10, 11). A column of panels for each application."""
+"""The paper's figures: 12 and 13 (throughput, latency; also under load), 14 (checkpoint time), 15 (latency during one), 16 (recovery), and
+the curve of the state with the moments that ``adaptive`` and the oracle chose (5, 10, 11). A column of panels for each application."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from perseid.bench.schemes.comparing import Comparison
-from perseid.bench.schemes.plan import JUDGED, SCHEMES, Case
+from perseid.bench.schemes.plan import JUDGED, LOADED, SCHEMES, Case
 from perseid.bench.schemes.reading import NOBODYS, PARTS, RECOVERY_PARTS, Entry, checkpoints, curve
 
 COLOURS = {
@@ -39,7 +39,7 @@ class Curves:
     of: dict[tuple[str, str], Curve] = field(default_factory=dict)
 
     def add(self, case: Case, journal: Sequence[Entry], from_ms: float) -> None:
-        if case.checkpoints != JUDGED:
+        if case.checkpoints != JUDGED or case.rate is not None:
             return
         until_ms = from_ms + case.measured_s * 1000
 
@@ -64,12 +64,13 @@ def draw(comparison: Comparison, curves: Curves, title: str, path: Path) -> None
     from matplotlib import pyplot
 
     apps = comparison.apps
-    figure, panels = pyplot.subplots(6, len(apps), figsize=(5.6 * len(apps), 19), layout="constrained", squeeze=False)
+    figure, panels = pyplot.subplots(7, len(apps), figsize=(5.6 * len(apps), 22), layout="constrained", squeeze=False)
     figure.suptitle(title.replace(", ", ",\n", 1) if len(apps) == 1 else title, fontsize=10)
     for column, app in enumerate(apps):
-        throughput, latency, checkpoint, during, recovery, state = (row[column] for row in panels)
-        _by_count(throughput, comparison, app, "throughput, 1 = baseline without", lambda s: s.window.rows_per_s)
-        _by_count(latency, comparison, app, "latency, 1 = baseline without", lambda s: s.window.latency_ms)
+        state, throughput, latency, load, checkpoint, during, recovery = (row[column] for row in panels)
+        _by_count(throughput, comparison, app, "throughput (1: baseline, none)", lambda s: s.window.rows_per_s)
+        _by_count(latency, comparison, app, "latency of epochs (1: baseline, none)", lambda s: s.window.latency_ms)
+        _under_load(load, comparison, app)
         _checkpoint_parts(checkpoint, comparison, app)
         _latency(during, curves, app)
         _recovery_parts(recovery, comparison, app)
@@ -116,6 +117,14 @@ def _stacked(axes: Any, names: Sequence[str], parts: dict[str, list[float]]) -> 
     _legend(axes)
 
 
+def _under_load(axes: Any, comparison: Comparison, app: str) -> None:
+    """Figure 13, where rows do not wait to come until they are wanted."""
+    found = {scheme: ms for scheme in LOADED if (ms := comparison.loaded(app, scheme)) is not None}
+    axes.barh(list(found), list(found.values()), color=[COLOURS[scheme] for scheme in found], height=0.62)
+    axes.invert_yaxis()
+    axes.set_title("latency of a row under load, ms", fontsize=10)
+
+
 def _checkpoint_parts(axes: Any, comparison: Comparison, app: str) -> None:
     """Figure 14."""
     there = [s for s in (*SCHEMES, "oracle") if comparison.of(app, s, JUDGED)]
@@ -139,7 +148,7 @@ def _latency(axes: Any, curves: Curves, app: str) -> None:
             axes.axvspan(begin, end, color=COLOURS[scheme], alpha=0.18, linewidth=0)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("s", fontsize=9)
-    axes.set_title("latency of epochs, ms; shaded: a checkpoint")
+    axes.set_title("latency of epochs, ms (shaded: a checkpoint)")
     _legend(axes)
 
 

@@ -3,6 +3,9 @@
 In the paper a state rises and falls at least once between two of three checkpoints. So a window is as long as the machine needs for
 four cycles of the state; it is measured while the application warms up. With one checkpoint the period is a whole
 window; eight come eight times as often, and three of their periods are enough to tell.
+
+Rows come as fast as they are taken: that shows throughput. But then nobody waits while an application stands still, but for one epoch.
+So latency is also measured under load: rows come at a rate of their own, the same for all schemes.
 """
 
 from __future__ import annotations
@@ -22,6 +25,9 @@ PROFILE_PERIODS = 1
 LEAST_WARM_S = 5.0
 CYCLES = 4 / 3
 """Of the state, in a period: so three checkpoints at even times meet it at three different heights, and none is lucky."""
+LOADED = ("baseline", "parallel", "adaptive")
+LOAD = 0.9
+"""Of what the baseline takes without checkpoints: the rate at which rows come under load. Without checkpoints every scheme can carry it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +37,16 @@ class Case:
     app: str
     scale: float
     minutes: float
+    parts: int  # epochs in a cycle of the state
     scheme: str
     checkpoints: int  # in a window
     window_s: float
+    rate: float | None = None  # rows a second, under load
 
     @property
     def killed(self) -> bool:
         """Are all hosts killed at its end?"""
-        return self.checkpoints == JUDGED
+        return self.checkpoints == JUDGED and self.rate is None
 
     @property
     def period_s(self) -> float:
@@ -47,10 +55,14 @@ class Case:
 
     @property
     def warm_s(self) -> float:
-        """Until ``adaptive`` has its profile; as long for the others, but for the whole window it needs for one checkpoint."""
+        """Until ``adaptive`` has its profile; as long for the others, but for the whole window it needs for one checkpoint.
+
+        Under load, twice as long: what waited while the application started must be done.
+        """
         if self.checkpoints == 1 and self.scheme != "adaptive":
             return LEAST_WARM_S
-        return max(LEAST_WARM_S, PROFILE_PERIODS * self.window_s / (self.checkpoints or JUDGED))
+        periods = PROFILE_PERIODS if self.rate is None else 2
+        return max(LEAST_WARM_S, periods * self.window_s / (self.checkpoints or JUDGED))
 
     @property
     def measured_s(self) -> float:
@@ -63,7 +75,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        return f"{self.app}_{self.scheme}_{self.checkpoints}"
+        return f"{self.app}_{self.scheme}_{self.checkpoints}{'' if self.rate is None else '_load'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +85,7 @@ class AppPlan:
     app: str
     scale: float
     minutes: float
-    cycle_epochs: int  # in so many epochs its state rises and falls
+    parts: int  # epochs in which its state rises and falls
     counts: tuple[int, ...]  # checkpoints in a window, besides none
     most_s: float  # a window is no longer, however slow the machine
     window_s: float = 12.0  # until it is measured
@@ -84,7 +96,7 @@ class AppPlan:
 
     def needed_s(self, epoch_s: float) -> float:
         """Less is too short: some periods have no moment when the state is small."""
-        return JUDGED * CYCLES * self.cycle_epochs * epoch_s
+        return JUDGED * CYCLES * self.parts * epoch_s
 
     def cases(self) -> Iterator[Case]:
         """Schemes take turns; every round begins with another one. The oracle knows the run without checkpoints."""
@@ -96,8 +108,14 @@ class AppPlan:
             for scheme in _turned(SCHEMES, number + 1):
                 yield self._case(scheme, count)
 
+    def loaded(self, most_rows_per_s: float) -> Iterator[Case]:
+        """Under load: a part of what the baseline takes at most. A cycle of the state takes so much longer."""
+        window_s = round(self.window_s / LOAD, 1)
+        for scheme in LOADED:
+            yield replace(self._case(scheme, JUDGED), window_s=window_s, rate=LOAD * most_rows_per_s)
+
     def _case(self, scheme: str, checkpoints: int) -> Case:
-        return Case(self.app, self.scale, self.minutes, scheme, checkpoints, self.window_s)
+        return Case(self.app, self.scale, self.minutes, self.parts, scheme, checkpoints, self.window_s)
 
 
 def _turned(names: tuple[str, ...], by: int) -> tuple[str, ...]:
@@ -105,14 +123,14 @@ def _turned(names: tuple[str, ...], by: int) -> tuple[str, ...]:
 
 
 FULL = (
-    AppPlan("tmi", 0.6, 1.0, 12, (JUDGED, 1, 8), 42.0),
-    AppPlan("bcp", 0.06, 10.0, 15, (JUDGED, 1, 8), 42.0),
-    AppPlan("signalguru", 0.016, 1.0, 12, (JUDGED, 1, 8), 42.0),
+    AppPlan("tmi", 0.6, 10.0, 20, (JUDGED, 1, 8), 48.0),
+    AppPlan("bcp", 0.5, 10.0, 25, (JUDGED, 1, 8), 48.0),
+    AppPlan("signalguru", 0.2, 1.0, 20, (JUDGED, 1, 8), 48.0),
 )
 QUICK = (
-    AppPlan("bcp", 0.03, 1.0, 15, (JUDGED,), 8.0),
-    AppPlan("tmi", 0.1, 1.0, 12, (JUDGED,), 8.0),
-    AppPlan("signalguru", 0.004, 1.0, 12, (JUDGED,), 8.0),
+    AppPlan("bcp", 0.03, 1.0, 15, (JUDGED,), 6.0),
+    AppPlan("tmi", 0.1, 1.0, 12, (JUDGED,), 6.0),
+    AppPlan("signalguru", 0.004, 1.0, 12, (JUDGED,), 6.0),
 )
 """Smaller, and only the first, unless another is asked for."""
 

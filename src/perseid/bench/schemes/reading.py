@@ -81,8 +81,10 @@ class Window:
         return self.each(sum(c.writing[1] - c.writing[0] for c in self.checkpoints))
 
 
-def window(entries: Sequence[Entry], from_ms: float, length_ms: float) -> Window:
+def window(entries: Sequence[Entry], from_ms: float, length_ms: float, rate: float | None = None) -> Window:
     """Read a window. A checkpoint belongs to it if it was decided in it, by the scheme.
+
+    Latency is that of epochs, from their admission; where rows came at a rate of their own, it is theirs, from the time each came.
 
     The last one of a run, taken because it ends, is no scheme's; nor is the oracle's one where it had no recording any more.
     """
@@ -91,6 +93,7 @@ def window(entries: Sequence[Entry], from_ms: float, length_ms: float) -> Window
     committed = [e for e in entries if e["kind"] == "epoch_committed" and from_ms <= e["at_ms"] < until_ms]
     assert committed, "no epoch was committed in the window"
     rows = sum(e["rows_in"] for e in committed)
+    waited = {} if rate is None else _waited_ms(entries, rate)
     spans = [(c.decided_ms, c.committed_ms) for c in found]
     epochs = {
         int(e["epoch"]): float(e["ms"])
@@ -103,7 +106,7 @@ def window(entries: Sequence[Entry], from_ms: float, length_ms: float) -> Window
     worked = committed[-1]["worked_ms"] - committed[0]["worked_ms"]
     return Window(
         rows_per_s_within(from_journal(entries), from_ms, length_ms),
-        sum(e["rows_in"] * e["ms"] for e in committed) / rows if rows else 0.0,
+        sum(e["rows_in"] * (e["ms"] + waited.get(e["epoch"], 0.0)) for e in committed) / rows if rows else 0.0,
         tuple(found),
         len(started["units"]) if alone else 1,
         {epoch: epochs[epoch] for epoch in sorted(met)},
@@ -112,6 +115,30 @@ def window(entries: Sequence[Entry], from_ms: float, length_ms: float) -> Window
         _covered((c.writing for c in found), from_ms, until_ms) / length_ms,
         (committed[-1]["sizing_ms"] - committed[0]["sizing_ms"]) / worked if worked > 0 else 0.0,
     )
+
+
+def taken_per_s(entries: Sequence[Entry], from_ms: float, length_ms: float) -> float:
+    """Rows of the source a second, of epochs that were committed in a window."""
+    came = {e["epoch"]: e["rows"] for e in entries if e["kind"] == "epoch_admitted"}
+    done = [e for e in entries if e["kind"] == "epoch_committed" and from_ms <= e["at_ms"] < from_ms + length_ms]
+    return float(sum(came.get(e["epoch"], 0) for e in done)) * 1000 / length_ms
+
+
+def _waited_ms(entries: Iterable[Entry], rate: float) -> dict[int, float]:
+    """By epoch, how long its rows had waited on average when it was admitted: row n came n / rate after the first."""
+    admitted = [e for e in entries if e["kind"] == "epoch_admitted" and e["rows"]]
+    if not admitted:
+        return {}
+
+    def came_ms(row: float) -> float:
+        return row * 1000 / rate
+
+    def bounds(entry: Entry) -> tuple[int, int]:
+        ((start, end),) = entry["slices"].values()
+        return start, end
+
+    began_ms = admitted[0]["time_ms"] - came_ms(bounds(admitted[0])[1])
+    return {e["epoch"]: max(0.0, e["time_ms"] - began_ms - came_ms(sum(bounds(e)) / 2)) for e in admitted}
 
 
 def _meets(epoch: Entry, span: Interval) -> bool:

@@ -1,7 +1,8 @@
 """One run on Perseid's side: an application under a scheme, warmed up, measured for a window, and then all its hosts killed.
 
 Every scheme gets the same rows, settings and sink (none). What a checkpoint left in the page cache alone shows at the end of the window:
-all its files are synced once more, and that is timed. Then they are dropped from the cache, so that a recovery reads the disk.
+all its files are synced once more, and that is timed. Then they are dropped from the cache, so that a recovery reads the storage. The
+worst case is the paper's: with the hosts their machines are lost, and what copies of the state lay there.
 """
 
 from __future__ import annotations
@@ -24,9 +25,13 @@ from perseid.bench.measuring.timings import from_journal, gaps_ms, middle
 from perseid.bench.schemes.plan import PROFILE_PERIODS, Case
 from perseid.checkpoint.oracle import Recording
 from perseid.checkpoint.schemes import Scheme
+from perseid.spark.host import local_copies
 from perseid.spark.runtime import Running
 from perseid.storage import layout
+from perseid.storage.store import Store
 
+QUEUE = 1
+"""Two cores are busy with one epoch at a time: further ones would only wait between units, and add to latency and to what is cut."""
 KILLS = 3
 """How often all hosts are killed: how fast Spark starts new ones differs much."""
 
@@ -61,9 +66,9 @@ def run(case: Case, work: Path, recording: Recording | None) -> Ran:
         before, from_ms = psutil.cpu_times(), time.time() * 1000
         time.sleep(case.measured_s)
         busy = _busy(before, psutil.cpu_times())
-        snapshots = work / "root" / layout.CHECKPOINTS
-        unsynced_ms = _sync_again(snapshots)
-        kills_ms = _kill_all(running, snapshots) if case.killed else ()
+        root = work / "root"
+        unsynced_ms = _sync_again(root)
+        kills_ms = _kill_all(running, root) if case.killed else ()
         time.sleep(case.recorded_s)
         return Ran(ours.end(running), from_ms, kills_ms, unsynced_ms, busy)
     finally:
@@ -74,9 +79,9 @@ def _start(case: Case, work: Path, recording: Recording | None) -> Running:
     from perseid.apps.catalogue import CATALOGUE
 
     application = CATALOGUE[case.app]
-    app = application.build(scale=case.scale, minutes=case.minutes)
-    rows = application.epoch_rows(scale=case.scale, minutes=case.minutes)
-    return ours.start(app, work, checkpoint=_scheme(case, recording), max_rows_per_epoch=rows)
+    app = application.build(scale=case.scale, minutes=case.minutes, rate=case.rate)
+    rows = application.epoch_rows(scale=case.scale, minutes=case.minutes, parts=case.parts)
+    return ours.start(app, work, checkpoint=_scheme(case, recording), max_rows_per_epoch=rows, queue=QUEUE)
 
 
 def _scheme(case: Case, recording: Recording | None) -> Scheme:
@@ -100,9 +105,10 @@ def _busy(before: Any, after: Any) -> float:
     return 1.0 - (spent["idle"] + spent.get("iowait", 0.0)) / total if total else 0.0
 
 
-def _sync_again(checkpoints: Path) -> float:
+def _sync_again(root: Path) -> float:
     """Sync the snapshots of committed checkpoints, and drop them from the page cache; the milliseconds that took for each."""
-    files = [path for manifest in checkpoints.glob("*/manifest.json") for path in manifest.parent.glob("*.snapshot")]
+    manifests = (root / layout.CHECKPOINTS).glob("*/manifest.json")
+    files = [path for manifest in manifests for path in manifest.parent.glob("*.snapshot")]
     began = time.monotonic()
     for path in files:
         with (
@@ -114,12 +120,15 @@ def _sync_again(checkpoints: Path) -> float:
     return (time.monotonic() - began) * 1000 / len(files) if files else 0.0
 
 
-def _kill_all(running: Running, snapshots: Path) -> tuple[float, ...]:
+def _kill_all(running: Running, root: Path) -> tuple[float, ...]:
     """SIGKILL every host, the spare, too, again and again as soon as all are back; then wait for new output."""
     newest, kills = running.progress().epoch, []
+    copies = local_copies(Store.at(str(root)))
     for _ in range(KILLS):
         before = ours.wait_for(running, lambda p: p.phase == "running" and p.spares > 0)
-        _sync_again(snapshots)
+        _sync_again(root)
+        if copies is not None:
+            shutil.rmtree(copies, ignore_errors=True)
         kills.append(time.time() * 1000)
         for host in before.hosts:
             with contextlib.suppress(ProcessLookupError):

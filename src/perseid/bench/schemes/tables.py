@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perseid.bench.schemes.comparing import Comparison, Seen, Verdict
-from perseid.bench.schemes.plan import JUDGED, SCHEMES
+from perseid.bench.schemes.plan import JUDGED, LOADED, SCHEMES
 from perseid.bench.schemes.reading import PARTS, RECOVERY_PARTS
 
 ALL = (*SCHEMES, "oracle")
@@ -20,7 +20,10 @@ def show(console: Console, comparison: Comparison, verdicts: Sequence[Verdict]) 
     counts = sorted({s.case.checkpoints for s in comparison.seen})
     console.print(_by_count("throughput, rows/s", comparison, counts, lambda s: s.window.rows_per_s))
     console.print()
-    console.print(_by_count("latency of a row, ms", comparison, counts, lambda s: s.window.latency_ms))
+    console.print(_by_count("latency of epochs, ms", comparison, counts, lambda s: s.window.latency_ms))
+    if any(s.case.rate for s in comparison.seen):
+        console.print()
+        console.print(_under_load(comparison))
     console.print()
     console.print(_checkpoints(comparison))
     console.print()
@@ -49,6 +52,18 @@ def _by_count(title: str, comparison: Comparison, counts: Sequence[int], number:
             values = [comparison.middle(app, scheme, count, number) for count in counts]
             if any(value is not None for value in values):
                 table.add_row("" if place else app, scheme, *map(_number, values))
+    return table
+
+
+def _under_load(comparison: Comparison) -> Table:
+    """Rows come at a rate of their own; how many are done, and how long each takes from the time it came."""
+    table = _plain("under load", "done, % of what came", "latency of a row, ms")
+    for app in comparison.apps:
+        for place, scheme in enumerate(LOADED):
+            runs = [s for s in comparison.seen if (s.case.app, s.case.scheme) == (app, scheme) and s.case.rate]
+            for run in runs[-1:]:
+                done = 100 * run.taken_per_s / (run.case.rate or 1.0)
+                table.add_row("" if place else app, scheme, _number(done), _number(comparison.loaded(app, scheme)))
     return table
 
 
