@@ -87,7 +87,7 @@ def old(tmp_path: Path) -> tuple[HeldShards, list[dict[str, Any]]]:
     """Two shards that have applied six epochs, and their snapshots after the second."""
     held = host(tmp_path, "old")
     shards = [entry(i, slots, 0, []) for i, slots in enumerate(OLD)]
-    held.adopt(held.restored({"version": 1, "retain_from": 1, "shards": shards})[0])
+    held.adopt(held.restored({"version": 1, "retain_from": 1, "shards": shards, "before": []})[0])
     parts = []
     for epoch in range(1, 7):
         for index, slots in enumerate(OLD):
@@ -105,7 +105,7 @@ def old(tmp_path: Path) -> tuple[HeldShards, list[dict[str, Any]]]:
 def prepared(tmp_path: Path, parts: list[dict[str, Any]]) -> HeldShards:
     held = host(tmp_path, "new")
     shards = [entry(2 + i, slots, 2, parts) for i, slots in enumerate(NEW)]
-    held.adopt(held.restored({"version": 5, "retain_from": 3, "shards": shards})[0])
+    held.adopt(held.restored({"version": 5, "retain_from": 3, "shards": shards, "before": []})[0])
     return held
 
 
@@ -148,7 +148,7 @@ def test_new_shards_keep_the_input_themselves(tmp_path: Path, old: Any) -> None:
     shards = [
         {**entry(2 + i, slots, 2, parts), "upto": 6, "homes": [str(tmp_path / "new")]} for i, slots in enumerate(NEW)
     ]
-    helds, _ = other.restored({"version": 6, "retain_from": 3, "shards": shards})
+    helds, _ = other.restored({"version": 6, "retain_from": 3, "shards": shards, "before": []})
     assert [h.log.applied for h in helds] == [6, 6, 6]
 
 
