@@ -123,7 +123,7 @@ _REASONS: dict[str, Callable[[Record], str]] = {
     "unrecorded": lambda r: "the period has ended, the recording before it",
     "own_period": lambda r: f"the period of unit {listed(r['units'])} has passed",
     "scale": lambda r: "an operator is scaled",
-    "asked": lambda r: "somebody wants one now",
+    "asked": lambda r: "somebody asked for one",
     "final": lambda r: "the application ends",
 }
 
