@@ -1,4 +1,4 @@
-"""The driver is killed with all its processes and started again from its root with the same command (issue 2: point 5)."""
+"""The driver is killed with all its processes and started again from its root with the same command."""
 
 from __future__ import annotations
 

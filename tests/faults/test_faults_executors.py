@@ -1,4 +1,4 @@
-"""Executors die on a cluster of separate JVMs (issue 2: point 5, and how it is shown)."""
+"""Executors die on a cluster of separate JVMs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts die, sleep and die again; every input row is counted exactly once all the same (issue 2: points 5 and 7)."""
+"""Hosts die, sleep and die again; every input row is counted exactly once all the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strangers on a host's port: no secret, half-open connections, absurd lengths, noise (issue 2: bad input)."""
+"""Strangers on a host's port: no secret, half-open connections, absurd lengths, noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damage under the checkpoint root, a full disk, a second driver, another graph (issue 2: bad input; design 5: recovery always ends)."""
+"""Damage under the checkpoint root, a full disk, a second driver, another graph (recovery always ends)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A standalone cluster from the pip package, on loopback: the same application, another master URL (issue 2: point 2)."""
+"""A standalone cluster from the pip package, on loopback: the same application, another master URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad input gets a clear error before anything runs (issue 2)."""
+"""Bad input gets a clear error before anything runs."""
 
 from __future__ import annotations
 

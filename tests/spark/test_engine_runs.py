@@ -1,4 +1,4 @@
-"""Applications that run, stop and go on: nothing is counted twice and nothing is left out (issue 2: points 2, 5 and 6)."""
+"""Applications that run, stop and go on: nothing is counted twice and nothing is left out."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The engine against Spark's own: throughput, small epochs, checkpoints, recovery, memory.
 
-Every comparison is of two things measured in this run on this machine, taking turns, by their medians (issue 2). Perseid and its
+Every comparison is of two things measured in this run on this machine, taking turns, by their medians. Perseid and its
 peers run in processes of their own (``side``), on the same files (``data``), and are timed by the same functions (``timings``).
 """
 

@@ -1,7 +1,7 @@
 """The checkpoint schemes of the Meteor Shower paper on its three applications: throughput, latency, checkpoints, recovery.
 
 Every run is an application under one scheme, for a window of time with so many checkpoints in it; schemes take turns on the same rows,
-with the same settings and the same sink (issue 4, M9). What is told comes from the journals of the runs (``schemes.reading``).
+with the same settings and the same sink (M9). What is told comes from the journals of the runs (``schemes.reading``).
 """
 
 from __future__ import annotations
