@@ -38,7 +38,7 @@ from perseid.errors import StorageFailed
 from perseid.state.immutable import mutable_part
 from perseid.state.sizes import size_of
 from perseid.state.spill_codec import Key, Packed, ValueCodec, pack_key, unpack_key
-from perseid.state.spill_store import ROWS, Seal, SpillStore
+from perseid.state.spill_store import ROWS, Seal, SpillStore, in_order
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -286,7 +286,7 @@ class Spilled(MutableMapping[K, V], Generic[K, V]):
 
     def _write(self, keys: Iterable[Key], *, must: bool = False) -> None:
         """Write changed entries to the store; they stay in memory. Without room on the disk they stay changed, unless they must."""
-        wanted = list(keys)
+        wanted = in_order(keys)
         self._know([key for key in wanted if key in self._blind])
         pack = self._codec.pack
         for start in range(0, len(wanted), ROWS):
