@@ -123,6 +123,7 @@ _REASONS: dict[str, Callable[[Record], str]] = {
     "unrecorded": lambda r: "the period has ended, the recording before it",
     "own_period": lambda r: f"the period of unit {listed(r['units'])} has passed",
     "scale": lambda r: "an operator is scaled",
+    "asked": lambda r: "somebody asked for one",
     "final": lambda r: "the application ends",
 }
 
@@ -183,6 +184,10 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
     ),
     "inflight_saved": lambda r: (
         f"checkpoint {r['checkpoint']}: epoch {r['epoch']} of stream {r['stream']} saved on its way, {size(r['bytes'])}"
+    ),
+    "backed_up": lambda r: f"host {r['host']} keeps a copy of {r['path']}, {size(r['bytes'])}",
+    "shards_restored": lambda r: (
+        f"host {r['host']} read " + ", ".join(f"{counted(n, 'snapshot')} ({kind})" for kind, n in r["copies"].items())
     ),
     "checkpoint_committed": lambda r: (
         f"checkpoint {r['checkpoint']} committed: {size(r['bytes'])} in {duration(r['ms'])}"

@@ -19,15 +19,19 @@ Message = dict[str, Any]
 
 
 def restore_message(
-    command: do.RestoreShards, unit_of: Callable[[OperatorName], UnitName], homes: Callable[[ShardId], list[str]]
+    command: do.RestoreShards,
+    unit_of: Callable[[OperatorName], UnitName],
+    homes: Callable[[ShardId], list[str]],
+    backup: Callable[[str], Message | None],
 ) -> Message:
-    """``homes`` are folders on the host's machine where earlier homes of a shard kept its input."""
+    """``homes`` are folders on the host's machine where earlier homes of a shard kept its input; ``backup`` is where another host
+    is to be found that keeps a copy of a snapshot."""
     shards = [
         {
             "operator": route.shard.operator,
             "index": route.shard.index,
             "slots": list(route.slots),
-            "parts": [_part(part) for part in parts],
+            "parts": [_part(part, backup) for part in parts],
             "epoch": epoch,
             "upto": command.upto.get(unit_of(route.shard.operator), epoch),
             "homes": homes(route.shard),
@@ -37,11 +41,12 @@ def restore_message(
     return {"kind": "restore", "version": command.version, "retain_from": command.retain_from, "shards": shards}
 
 
-def _part(part: SnapshotPart) -> Message:
+def _part(part: SnapshotPart, backup: Callable[[str], Message | None]) -> Message:
     snapshot = part.snapshot
     assert isinstance(snapshot, ShardSnapshot)
     file = {"path": snapshot.file.path, "bytes": snapshot.file.bytes, "digest": snapshot.file.digest}
-    return {"file": file, "index": snapshot.index, "of": list(snapshot.slots), "slots": list(part.slots)}
+    ranges = {"of": list(snapshot.slots), "slots": list(part.slots)}
+    return {"file": file, "index": snapshot.index, **ranges, "backup": backup(snapshot.file.path)}
 
 
 def catch_up_message(command: do.CatchUpShards, folder: Callable[[HostId | None], str | None]) -> Message:
