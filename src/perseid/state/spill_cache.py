@@ -4,8 +4,8 @@ Two generations of entries are in memory. A used entry is young; when the young 
 written back and let go, and the young ones are the old. Values that can be changed in place stay until the end of the epoch in which
 they were looked at, and count as changed.
 
-How many keys there are is known without a look into the store, but for keys that were put *blindly*, of which nobody had asked before whether
-they are there: that is found out for many of them at once, when they are written.
+How many keys there are is known without a look into the store, but for keys that were put *blindly*, of which nobody had asked
+before whether they are there: that is found out for many of them at once, when they are written.
 
 Invariant: a key's value is that of the young, else of the old, else of the store; what is *changed* is in memory, and the store
 does not know it.
@@ -25,8 +25,8 @@ from perseid.state.sizes import size_of
 from perseid.state.spill_codec import Key, Packed, ValueCodec
 from perseid.state.spill_store import ROWS, Seal, SpillStore, in_order
 
-GONE: Any = type("_Gone", (), {"__repr__": lambda self: "gone"})()  # in memory: deleted, the store does not know it yet
-NOWHERE: Any = object()
+GONE: Any = object()  # the value of a key that was deleted, and that the store may not know to be
+NOWHERE: Any = object()  # no value in memory
 _ENTRY_BYTES = 130  # of an entry in memory beside its key and value: places in a dict and in sets
 _MISSES = 100_000  # so many keys are remembered that are known not to be there
 FROZEN = frozenset({int, float, str, bytes, bool, type(None)})
