@@ -5,7 +5,7 @@ import tempfile
 import pyarrow as pa
 
 from perseid import Context, KeyedOperator, state
-from perseid.scaling.routing import RoutingTable, numbered
+from perseid.scaling import RoutingTable, numbered
 from perseid.state import (
     Backups,
     ShardState,
