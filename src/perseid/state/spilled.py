@@ -2,7 +2,7 @@
 
     counts: dict[str, int] = state(spill="256 MB")
 
-It behaves as a dict, with three differences. It is iterated in the order of its keys, so that the order does not depend on what
+It behaves as a dict, with three differences. Its order is that of its keys as SQLite sorts them, so that it does not depend on what
 happens to be in memory. Keys are scalars or tuples of scalars, and keys of different types are different keys. A value that can
 be changed in place stays in memory until the end of the epoch in which it was looked at, and is written back then.
 
