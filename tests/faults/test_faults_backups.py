@@ -13,6 +13,7 @@ from apps import Begin, Folder
 
 from perseid.errors import RequestFailed
 from perseid.spark.host import local_copies
+from perseid.state import persisted
 from perseid.storage.store import Store
 from perseid.testing import kill
 
@@ -69,6 +70,10 @@ def test_an_operator_whose_shards_are_made_anew_goes_on_as_if_nothing_had_been(b
     saved = sum(sum(shard.processing["fields"]["totals"].values()) for shard in taken.state("count"))
     slices = [e["slices"]["numbers"] for e in apps.journal_of(folder.root) if e["kind"] == "epoch_admitted"]
     assert saved in {end for _, end in slices}, "all rows of all epochs up to one"
+    files = running.persist("count", f"{folder.root}-elsewhere")
+    kept = [persisted(Store.at(f"{folder.root}-elsewhere"), file)[1] for file in files]
+    assert len(kept) == len(taken.snapshots)
+    assert sum(sum(shard.processing["fields"]["totals"].values()) for shard in kept) >= saved
     for _ in range(2):
         running.restore_state("count")
     apps.wait_for_epoch(running, running.progress().epoch + 2)
