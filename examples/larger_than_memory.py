@@ -17,13 +17,14 @@ from perseid import Context, Operator, state
 from perseid.state import Spilled, restore_state
 from perseid.state.operator_state import run_epoch
 
+LIMIT = sys.argv[2] if len(sys.argv) > 2 else "1 MB"
 EPOCHS, ROWS = 20, 20_000
 
 
 class Clicks(Operator):
     """Clicks by user, with at most so much of it in memory."""
 
-    counts: Spilled[str, int] = state(spill=sys.argv[2] if len(sys.argv) > 2 else "1 MB")
+    counts: Spilled[str, int] = state(spill=LIMIT)
 
     def process(self, rows: pa.Table) -> None:
         users = rows["user"].unique()
