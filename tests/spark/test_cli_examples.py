@@ -102,3 +102,17 @@ def test_top_languages(tmp_path):
 def test_scale_out(tmp_path):
     said = ran(EXAMPLES / "scale_out.py", cwd=tmp_path)
     assert "1 → 3 shards" in said and "3 → 1 shards" in said and "every click counted exactly once" in said
+
+
+def test_state_primitives(tmp_path):
+    assert "4 times 'to'" in ran(EXAMPLES / "state_primitives.py", cwd=tmp_path)
+
+
+def test_larger_than_memory(tmp_path):
+    assert "60,000 keys, spilled: " in ran(EXAMPLES / "larger_than_memory.py", cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_checkpoint_now(tmp_path):
+    said = ran(EXAMPLES / "checkpoint_now.py", cwd=tmp_path)
+    assert "checkpoint 1, " in said and "went on to the end" in said

@@ -185,6 +185,10 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
     "inflight_saved": lambda r: (
         f"checkpoint {r['checkpoint']}: epoch {r['epoch']} of stream {r['stream']} saved on its way, {size(r['bytes'])}"
     ),
+    "backed_up": lambda r: f"host {r['host']} keeps a copy of {r['path']}, {size(r['bytes'])}",
+    "shards_restored": lambda r: (
+        f"host {r['host']} read " + ", ".join(f"{counted(n, 'snapshot')} ({kind})" for kind, n in r["copies"].items())
+    ),
     "checkpoint_committed": lambda r: (
         f"checkpoint {r['checkpoint']} committed: {size(r['bytes'])} in {duration(r['ms'])}"
     ),

@@ -41,7 +41,7 @@ class Operator:
     _fields: dict[str, StateField]
     _timers: Timers
     _keyed: KeyedState
-    _spilling: bool
+    _spilling: bool = False
 
     def process(self, *rows: Any, **inputs: Any) -> Any:
         """Work on one epoch of this shard: ``process(self, rows)``, or one parameter per input, by its name.

@@ -15,7 +15,8 @@ from perseid.errors import RequestFailed
 from perseid.graph.graph import Graph
 from perseid.state.shard_state import ShardState
 from perseid.storage.manifest import ShardSnapshot
-from perseid.storage.persisted import persisted
+from perseid.storage.persisted import persist, persisted
+from perseid.storage.snapshots import SnapshotFile
 from perseid.storage.store import Store
 from perseid.vocabulary import OperatorName
 
@@ -36,11 +37,23 @@ class TakenCheckpoint:
     def state(self, operator: str) -> list[ShardState]:
         """The state of an operator's shards, in the order of their slots. It is read from the root, as long as that keeps the
         checkpoint; the running shards know nothing of it."""
+        return [persisted(self.store, snapshot.file)[1] for snapshot in self._of(operator)]
+
+    def persist(self, operator: str, root: str) -> list[SnapshotFile]:
+        """Write the state of an operator's shards to another place, where no newer checkpoint lets it go."""
+        place = Store.at(root)
+        files = []
+        for snapshot in self._of(operator):
+            shard, state = persisted(self.store, snapshot.file)
+            files.append(persist(state, shard, place, f"{operator}-{shard.index}.snapshot"))
+        return files
+
+    def _of(self, operator: str) -> list[ShardSnapshot]:
         mine = sorted((s for s in self.snapshots if s.operator == operator), key=lambda s: s.slots)
         if not mine:
             names = ", ".join(sorted({repr(str(s.operator)) for s in self.snapshots})) or "none"
             raise RequestFailed(f"checkpoint {self.id} has no state of an operator {operator!r}; it has: {names}")
-        return [persisted(self.store, snapshot.file)[1] for snapshot in mine]
+        return mine
 
 
 class Asked:

@@ -8,7 +8,7 @@ Invariant: what a shard gets is made of objects that nobody else holds.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,9 @@ from perseid.storage.snapshots import SnapshotFile, read_snapshot
 from perseid.storage.store import Store
 from perseid.vocabulary import OperatorName, ShardId, SlotRange
 
+Fetch = Callable[[Mapping[str, Any], str, Path], bool]
+"""From the host at this address, the file of this path under the root, to here."""
+
 
 def assembled(
     store: Store,
@@ -30,8 +33,9 @@ def assembled(
     entries: Sequence[Mapping[str, Any]],
     specs: Mapping[OperatorName, Any],
     phases: Phases,
+    fetch: Fetch | None = None,
 ) -> dict[ShardId, ShardState]:
-    """The state of each shard of a restore command; those that begin afresh have none."""
+    """The state of each shard of a restore command; those that begin afresh have none. ``fetch`` gets a file from another host."""
     wanted: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}  # by file: who takes what of it
     for number, entry in enumerate(entries):
         for part in entry["parts"]:
@@ -40,7 +44,8 @@ def assembled(
     for takers in wanted.values():
         epoch = entries[takers[0][0]]["epoch"]
         spec = specs[entries[takers[0][0]]["operator"]]
-        whole = _read(store, copies, takers[0][1], spec, epoch, phases)
+        fetched = copies is not None and fetch is not None and _fetched(copies, takers[0][1], fetch, phases)
+        whole = _read(store, copies, takers[0][1], spec, epoch, phases, fetched=fetched)
         begun = time.monotonic()
         ranges = [_range(part["slots"]) for _, part in takers]
         states = _cut(whole, spec, ranges)
@@ -58,8 +63,25 @@ def assembled(
     return states_of
 
 
+def _fetched(copies: Path, part: Mapping[str, Any], fetch: Fetch, phases: Phases) -> bool:
+    """Whether a snapshot that has no copy on this machine was got from the host that keeps its backup."""
+    begun, path = time.monotonic(), copies / part["file"]["path"]
+    if path.exists() or not part.get("backup"):
+        return False
+    got = fetch(part["backup"], part["file"]["path"], path)
+    phases.add("read", begun)
+    return got
+
+
 def _read(
-    store: Store, copies: Path | None, part: Mapping[str, Any], spec: Any, epoch: int, phases: Phases
+    store: Store,
+    copies: Path | None,
+    part: Mapping[str, Any],
+    spec: Any,
+    epoch: int,
+    phases: Phases,
+    *,
+    fetched: bool,
 ) -> ShardState:
     begun = time.monotonic()
     file = SnapshotFile(**part["file"])
@@ -67,7 +89,8 @@ def _read(
     if (header["operator"], header["index"], header["epoch"]) != (spec.name, part["index"], epoch):
         raise CorruptData(f"snapshot {file.path} is of {header}, not of {spec.name}/{part['index']} at epoch {epoch}")
     phases.add("read", begun)
-    phases.copies[copy] = phases.copies.get(copy, 0) + 1
+    kind = "backup" if fetched and copy == "local" else copy
+    phases.copies[kind] = phases.copies.get(kind, 0) + 1
     begun = time.monotonic()
     state = state_of(header, buffers)
     phases.add("deserialise", begun)

@@ -14,10 +14,12 @@ import hmac
 import io
 import json
 import os
+import shutil
 import socket
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -44,6 +46,10 @@ class Address:
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a message."""
+        return asdict(self)
 
 
 def machine_id() -> str:
@@ -132,6 +138,35 @@ class Connection:
                 except StopIteration:
                     return
             yield batch
+
+    def send_file(self, path: Path) -> None:
+        """A file, or the word that there is none."""
+        try:
+            file = path.open("rb")
+        except OSError:
+            self.send({"bytes": None})
+            return
+        with file:
+            self.send({"bytes": os.fstat(file.fileno()).st_size})
+            with _translated():
+                shutil.copyfileobj(file, self._writer, 1 << 20)
+                self._writer.flush()
+
+    def receive_file(self, path: Path) -> int:
+        """Its bytes, when all of it is there."""
+        size = self.receive()["bytes"]
+        if not isinstance(size, int):
+            raise ChannelError("the peer does not have the file")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+        try:
+            with partial.open("wb") as file, _translated():
+                for start in range(0, size, 1 << 20):
+                    file.write(self._exactly(min(1 << 20, size - start)))
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+        return size
 
     def _exactly(self, size: int) -> bytes:
         data: bytes = self._reader.read(size)

@@ -23,7 +23,7 @@ from perseid.operators.event_time import EventTime
 from perseid.operators.operator import Operator
 from perseid.operators.output import fit
 from perseid.spark.answers import Answer, Spill
-from perseid.spark.assembled import assembled
+from perseid.spark.assembled import Fetch, assembled
 from perseid.spark.input_log import InputLog, read_entry
 from perseid.spark.key_load import KeyLoad
 from perseid.spark.phases import Phases, since
@@ -74,8 +74,15 @@ class HeldShard:
 class HeldShards:
     """All shards of one host."""
 
-    def __init__(self, store: Store, copies: Path | None, folder: Path, specs: Iterable[OperatorSpec]) -> None:
-        self._store, self._copies, self._folder = store, copies, folder
+    def __init__(
+        self,
+        store: Store,
+        copies: Path | None,
+        folder: Path,
+        specs: Iterable[OperatorSpec],
+        fetch: Fetch | None = None,
+    ) -> None:
+        self._store, self._copies, self._folder, self._fetch = store, copies, folder, fetch
         self._specs = {spec.name: spec for spec in specs}
         self._shards: dict[ShardId, HeldShard] = {}
         self._spill = Spill(folder / "spill")
@@ -112,7 +119,7 @@ class HeldShards:
         """Shards as a command says: state from snapshots, then the input that was kept on this machine. Needs no lock: nobody else
         knows them yet."""
         phases = Phases()
-        states = assembled(self._store, self._copies, command["shards"], self._specs, phases)
+        states = assembled(self._store, self._copies, command["shards"], self._specs, phases, self._fetch)
         helds = []
         for entry in command["shards"]:
             held = self._held(entry, states, Version(command["version"]), Epoch(command["retain_from"]))

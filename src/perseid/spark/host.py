@@ -30,6 +30,7 @@ from perseid.errors import ChannelError, CorruptData, PerseidError, StorageFaile
 from perseid.spark.channel import NO_DESCRIPTOR, Address, Connection, accept, connect, machine_id
 from perseid.spark.forked import Snapshots
 from perseid.spark.held import HeldShards, OperatorSpec
+from perseid.spark.held_backups import HeldBackups
 from perseid.spark.host_folder import make_folder
 from perseid.storage.process import Process
 from perseid.storage.store import Store
@@ -74,7 +75,8 @@ class Host:
         self.lock = threading.RLock()  # state: one epoch, fork, or change of shards at a time
         self.sending = threading.Lock()
         self.folder = make_folder()
-        self.shards = HeldShards(config.store, self.copies, self.folder, config.operators)
+        self.backups = HeldBackups(self.folder / "backups", self.copies, config.secret)
+        self.shards = HeldShards(config.store, self.copies, self.folder, config.operators, self.backups.fetch)
         self.snapshots = Snapshots(config.store, self.copies, self._tell)
         self.ended = threading.Event()
         self.control = connect(config.controller, config.secret)
@@ -154,8 +156,13 @@ class Host:
                 case "snapshot":
                     self._snapshot(command)
                 case "forget":
+                    self.backups.forget(command["paths"])
                     for path in command["paths"] if self.copies is not None else ():
                         shutil.rmtree(self.copies / path, ignore_errors=True)
+                case "back_up":
+                    threading.Thread(target=self._back_up, args=(command,), daemon=True).start()
+                case "release_backup":
+                    self.backups.forget([command["path"]])
                 case "covered":
                     with self.lock:
                         self.shards.covered(command["cuts"])
@@ -205,6 +212,13 @@ class Host:
         reached = [[*held.log.shard, held.log.applied] for held in helds]
         self._tell("caught_up", version=command["version"], reached=reached)
 
+    def _back_up(self, command: dict[str, Any]) -> None:
+        """Keep a copy of another host's snapshot. Nothing depends on it: what goes wrong is not even told."""
+        size = self.backups.keep(command["from"], command["path"])
+        with contextlib.suppress(ChannelError):
+            if size is not None:
+                self._tell("backed_up", path=command["path"], bytes=size)
+
     def _snapshot(self, command: dict[str, Any]) -> None:
         with self.lock:
             helds = [self.shards[ShardId(e["operator"], e["index"])] for e in command["shards"]]
@@ -234,6 +248,9 @@ class Host:
         try:
             while not self.ended.is_set():
                 request = connection.receive()
+                if "fetch" in request:
+                    self.backups.serve(connection, request["fetch"])
+                    continue
                 schema, batches = connection.receive_rows()
                 table = pa.Table.from_batches(list(batches), schema=schema)
                 self._answer(connection, request, table)

@@ -23,12 +23,14 @@ def restore_message(
     unit_of: Callable[[OperatorName], UnitName],
     homes: Callable[[ShardId], list[str]],
     left: Callable[[ShardId], str | None],
+    backup: Callable[[str], Message | None],
 ) -> Message:
-    """``homes`` are folders on the host's machine where earlier homes of a shard kept its input, ``left`` that of one that is no more."""
+    """``homes`` are folders on the host's machine where earlier homes of a shard kept its input, ``left`` that of one that is no more;
+    ``backup`` is where another host is to be found that keeps a copy of a snapshot."""
     shards = [
         {
             **_route(route),
-            "parts": [_part(part) for part in parts],
+            "parts": [_part(part, backup) for part in parts],
             "epoch": epoch,
             "upto": command.upto.get(unit_of(route.shard.operator), epoch),
             "homes": homes(route.shard),
@@ -48,11 +50,12 @@ def _route(route: Route) -> Message:
     return {"operator": route.shard.operator, "index": route.shard.index, "slots": list(route.slots)}
 
 
-def _part(part: SnapshotPart) -> Message:
+def _part(part: SnapshotPart, backup: Callable[[str], Message | None]) -> Message:
     snapshot = part.snapshot
     assert isinstance(snapshot, ShardSnapshot)
     file = {"path": snapshot.file.path, "bytes": snapshot.file.bytes, "digest": snapshot.file.digest}
-    return {"file": file, "index": snapshot.index, "of": list(snapshot.slots), "slots": list(part.slots)}
+    ranges = {"of": list(snapshot.slots), "slots": list(part.slots)}
+    return {"file": file, "index": snapshot.index, **ranges, "backup": backup(snapshot.file.path)}
 
 
 def catch_up_message(command: do.CatchUpShards, folder: Callable[[HostId | None], str | None]) -> Message:

@@ -15,6 +15,7 @@ from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.graph.graph import Graph
 from perseid.graph.topology import Topology
+from perseid.spark.backups import HostBackups
 from perseid.spark.chronicle import Chronicle
 from perseid.spark.streams import Streams
 from perseid.storage import layout
@@ -41,11 +42,12 @@ class Keeper:
         now_ms: Callable[[], int],
         post: Callable[[on.Event], None],
         broadcast: Callable[[dict[str, Any]], None],
+        backups: HostBackups,
     ) -> None:
         self._graph, self._topology, self._lease = graph, topology, lease
         self._ledger, self._lock, self._checkpoints = ledger, ledger_lock, checkpoints
         self._streams, self._chronicle, self._now_ms = streams, chronicle, now_ms
-        self._post, self._broadcast = post, broadcast
+        self._post, self._broadcast, self._backups = post, broadcast, backups
         self._commands: queue.SimpleQueue[do.Command | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="perseid-keeper", daemon=True)
         self._thread.start()
@@ -86,7 +88,7 @@ class Keeper:
                 self._post(on.PartitionWritten(operator, version))
             case do.AbortCheckpoint(checkpoint):
                 self._checkpoints.delete(checkpoint)
-                self._broadcast({"kind": "forget", "paths": [layout.checkpoint(checkpoint)]})
+                self._forget(checkpoint)
             case do.Trim(delete, oldest):
                 self._trim(delete, oldest)
 
@@ -112,12 +114,19 @@ class Keeper:
         cuts = {o: epoch for unit, epoch in covered.items() for o in self._topology.unit(unit).operators}
         self._broadcast({"kind": "covered", "cuts": cuts})
         self._post(on.CheckpointCommitted(pending.id))
+        self._backups.committed(s for s in shards if s.file.path.startswith(own))
+
+    def _forget(self, *checkpoints: CheckpointId) -> None:
+        """What hosts have of these."""
+        paths = [layout.checkpoint(checkpoint) for checkpoint in checkpoints]
+        self._broadcast({"kind": "forget", "paths": paths})
+        self._backups.forgotten(paths)
 
     def _trim(self, delete: tuple[CheckpointId, ...], oldest: CompletedCheckpoint) -> None:
         for checkpoint in delete:
             self._checkpoints.delete(checkpoint)
         if delete:
-            self._broadcast({"kind": "forget", "paths": [layout.checkpoint(c) for c in delete]})
+            self._forget(*delete)
         for source in self._graph.sources:
             first = self._ledger.admitted(Epoch(oldest.cuts[UnitName(source.unit)] + 1))
             if first is not None:

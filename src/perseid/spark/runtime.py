@@ -16,6 +16,7 @@ from perseid.spark.scales import Scaled
 from perseid.spark.settings import Settings, hosts_and_spares
 from perseid.spark.shape import topology_of
 from perseid.spark.shell import Shell
+from perseid.storage.snapshots import SnapshotFile
 from perseid.storage.store import Store
 
 if TYPE_CHECKING:
@@ -97,6 +98,11 @@ class Running:
         """
         self._require_alive("checkpoint")
         return self._shell.asked.checkpoint(timeout_s)
+
+    def persist(self, operator: str, root: str, *, timeout_s: float | None = 120.0) -> list[SnapshotFile]:
+        """Write an operator's state, as of now, to another place, where it stays: one file for each shard, read by
+        ``perseid.state.persisted``."""
+        return self.checkpoint_state(timeout_s=timeout_s).persist(operator, root)
 
     def restore_state(self, operator: str, *, timeout_s: float | None = 120.0) -> None:
         """Make an operator's shards anew from the newest checkpoint and what came since, as after a loss; returns when they are.

@@ -25,6 +25,7 @@ from perseid.graph.graph import Graph, Unit
 from perseid.graph.topology import Topology
 from perseid.spark.admission import Admission
 from perseid.spark.asked import Asked
+from perseid.spark.backups import HostBackups
 from perseid.spark.chronicle import Chronicle
 from perseid.spark.compiled import Compiled, compile_graph
 from perseid.spark.frames import Frames
@@ -128,6 +129,7 @@ class Shell:
         self._hosts_wanted = hosts
         secret = secrets.token_bytes(32)
         self.hosts = Hosts(spark, store, secret, self._specs(), settings.heartbeat.ms, self.post, self._host_said, name)
+        self.backups = HostBackups(self.topology, self.hosts, self.chronicle, lambda: self.controller.routing)
         kinds = {str(s.name): s.preservation for s in self.topology.streams}
         self.streams = Streams(spark, store, kinds, self.compiled.schemas, self._rebuild)
         self._frames = {
@@ -158,6 +160,7 @@ class Shell:
             now_ms,
             self.post,
             self.hosts.broadcast,
+            self.backups,
         )
         self.chronicle.app_started(self.lease.generation, self.controller, past, hosts)
 
@@ -236,6 +239,10 @@ class Shell:
                 self.reports.arrived(message)
             case "warning":
                 self.chronicle.warning(message["message"])
+            case "restored" if message["copies"]:
+                self.chronicle.record("shards_restored", host=link.id, copies=message["copies"])
+            case "backed_up":
+                self.backups.told(link.id, message)
             case "written":
                 self.chronicle.snapshot_written(message["checkpoint"], message)
             case "load":
@@ -315,6 +322,7 @@ class Shell:
                     self.hosts.launch()
                 case do.DropHost(host):
                     self.hosts.drop(host)
+                    self.backups.lost(host)
                 case do.RestoreShards():
                     self._restore(command)
                 case do.CatchUpShards(host):
@@ -324,6 +332,7 @@ class Shell:
                     self.hosts.send(host, drop_message(command))
                 case do.ReleaseHost(host):
                     self.hosts.release(host)
+                    self.backups.lost(host)
                 case do.AskToScale(wish):
                     self.scales.ask(wish.operator, wish.shards, wish.reason)
                 case do.ScaleEnded() | do.ScaleGivenUp():
@@ -369,7 +378,8 @@ class Shell:
         self.reports.forget(route.shard for route, _, _ in command.shards)
         homes = functools.partial(self.hosts.homes, host=command.host)
         left = functools.partial(self.hosts.left, host=command.host)
-        self.hosts.send(command.host, restore_message(command, self.topology.unit_of, homes, left))
+        message = restore_message(command, self.topology.unit_of, homes, left, self.backups.address)
+        self.hosts.send(command.host, message)
 
     # -- the end --------------------------------------------------------------------------------------------------
 

@@ -119,6 +119,8 @@ class KeyedState:
             self._take_over((key, tuple([old[place] for place in places])) for key, old in self.values.items())
         elif isinstance(self.values, Spilled) != (self._spill is not None):
             self._take_over(self.values.items())  # it was taken before the operator spilled, or when it did
+        if isinstance(self.values, Spilled) and self._spill is not None:
+            self.values.set_limit(self._spill)
         self.touched = captured["touched"] if self.expires else {}
         self.clock_ms = captured["clock_ms"]
         self.key_types = tuple(captured["key_types"])

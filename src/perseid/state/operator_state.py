@@ -110,8 +110,10 @@ def spilled_of(operator: Operator) -> list[Spilled[Any, Any]]:
     for name, field in operator._fields.items():
         if field.spill is not None:
             value = own.get(name)
-            if not isinstance(value, Spilled) or value.limit != field.spill:
+            if not isinstance(value, Spilled):
                 value = own[name] = Spilled(field.spill, value or {})
+            elif value.limit != field.spill:
+                value.set_limit(field.spill)
             found.append(value)
     return found
 

@@ -17,9 +17,7 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from operator import itemgetter
 from pathlib import Path
-from typing import TypeVar
 
 from perseid.errors import StorageFailed
 from perseid.state.spill_codec import Key, Packed
@@ -29,8 +27,6 @@ _LEVELS = 4  # more are merged at once, whatever it takes
 _SPARE_PAGES = 256  # so many unused pages of a file are not worth giving back
 
 _KINDS = (int, str, bytes)
-_key = itemgetter(0)
-Value = TypeVar("Value", Packed, Packed | None)
 
 
 class Seal:
@@ -65,7 +61,7 @@ class SpillStore:
     def get_many(self, keys: Sequence[Key]) -> dict[Key, Packed]:
         """Those of the keys that there are, with their values."""
         found: dict[Key, Packed | None] = {}
-        wanted = list(keys)
+        wanted = in_order(keys)
         for level in self._levels:
             for start in range(0, len(wanted), ROWS):
                 found.update(level.get_many(wanted[start : start + ROWS]))
@@ -73,12 +69,12 @@ class SpillStore:
         return {key: packed for key, packed in found.items() if packed is not None}
 
     def put_many(self, entries: Sequence[tuple[Key, Packed | None]]) -> None:
-        """Write values; None makes a key gone. All of ``ROWS`` entries or none of them are written, and those before."""
+        """Write values; None makes a key gone. Keys in order are the quickest. Of an error all of ``ROWS`` entries are taken back."""
         if len(self._levels) == self._sealed:
             self._levels.insert(0, _Level(self._cache_bytes))
         newest, last = self._levels[0], len(self._levels) == 1
         for start in range(0, len(entries), ROWS):
-            newest.put_many(_ordered(entries[start : start + ROWS]), last=last)
+            newest.put_many(entries[start : start + ROWS], last=last)
 
     def scan(self) -> Iterator[list[tuple[Key, Packed]]]:
         """All entries, some at a time, in the order of their keys whatever level they are in. Entries may be written meanwhile."""
@@ -90,7 +86,7 @@ class SpillStore:
             found: dict[Key, Packed | None] = {}
             for chunk in reversed(chunks):  # newer ones count
                 found.update(chunk if upto is None else [e for e in chunk if _place(e[0]) <= _place(upto)])
-            yield _ordered((key, packed) for key, packed in found.items() if packed is not None)
+            yield [(key, packed) for key in in_order(found) if (packed := found[key]) is not None]
             if upto is None:
                 return
             after = upto
@@ -208,12 +204,13 @@ def _place(key: Key) -> tuple[int, Key]:
     return _KINDS.index(type(key)), key
 
 
-def _ordered(entries: Iterable[tuple[Key, Value]]) -> list[tuple[Key, Value]]:
-    entries = list(entries)
+def in_order(keys: Iterable[Key]) -> list[Key]:
+    """Keys as the store has them: neighbours lie on one page."""
+    keys = list(keys)
     try:
-        return sorted(entries, key=_key)
+        return sorted(keys)
     except TypeError:  # keys of several types
-        return sorted(entries, key=lambda entry: _place(entry[0]))
+        return sorted(keys, key=_place)
 
 
 def _folder() -> str:

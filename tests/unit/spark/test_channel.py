@@ -159,3 +159,25 @@ def test_a_cut_drops_the_connection_and_refuses_new_ones_until_it_is_healed(tmp_
     healed.close()
     thread.join()
     assert seen[0] == {"third": 3}
+
+
+def test_a_file_comes_whole_or_not_at_all(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    there = tmp_path / "there"
+    there.write_bytes(os.urandom(3_000_000))
+
+    def answer(connection, seen) -> None:  # type: ignore[no-untyped-def]
+        connection.send_file(there)
+        connection.send_file(tmp_path / "nowhere")
+        connection.send({"bytes": 1_000})
+        connection._writer.write(b"x" * 10)
+
+    address, thread, _ = serve(answer)
+    connection = connect(address, SECRET)
+    assert connection.receive_file(tmp_path / "a" / "here") == 3_000_000
+    assert (tmp_path / "a" / "here").read_bytes() == there.read_bytes()
+    for reason in ("does not have the file", "closed the connection"):
+        with pytest.raises(ChannelError, match=reason):
+            connection.receive_file(tmp_path / "a" / "other")
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["here"]
+    connection.close()
+    thread.join()

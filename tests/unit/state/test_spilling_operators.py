@@ -33,6 +33,10 @@ class InMemory(Counts):
     last: dict[str, list[int]] = state(default_factory=dict)
 
 
+class MoreInMemory(Counts):
+    counts: dict[str, int] = state(spill="1 MB")
+
+
 class Visits(KeyedOperator):
     ttl = every(seconds=4)
     spill = "8 KB"
@@ -96,6 +100,7 @@ def test_an_operator_may_begin_to_spill_and_leave_off_again() -> None:
     plain.counts = {f"w{n}": n for n in range(100)}
     spilling = restore_state(Counts(), checkpoint_state(plain, Epoch(1)))
     assert isinstance(spilling.counts, Spilled) and spilling.counts == plain.counts
+    assert restore_state(MoreInMemory(), checkpoint_state(spilling, Epoch(1))).counts.limit == 1 << 20
     keyed = harness(VisitsInMemory())
     keyed.epoch(epochs(1)[0])
     spilled, back = harness(Visits()), harness(VisitsInMemory())
