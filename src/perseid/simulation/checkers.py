@@ -1,7 +1,7 @@
 """The checkers: what must be true of every run, whatever fails. They watch from outside and share no code with the engine.
 
 sinks      every sink holds what the oracle says, every epoch, no matter how often it was run
-commits    the ledger's epochs only rise, a committed epoch is in its sinks, and what a checkpoint covers is committed
+commits    the ledger's epochs only rise, a committed epoch is in its sinks, what a checkpoint covers is committed, with its event times
 restores   whatever is restored comes from one committed checkpoint, whole, and is what the oracle says it was
 scaling    shards that take over from others have their state, to the epoch
 trimming   nothing goes that a checkpoint on the root, or a unit that lags, could still need
@@ -174,6 +174,9 @@ class Witness:
                 broken(
                     "commits", f"{name} covers epoch {epoch} of unit {unit}, which the ledger does not call committed"
                 )
+        line = Epoch(min(manifest.cuts.values()))
+        if self.root.ledger.event_times_ms(line) != self.oracle.event_times_ms(line):
+            broken("commits", f"{name}: the ledger's event times up to epoch {line} are not those of its rows")
         if self._individual:
             self._saved_alone(manifest, alone)
         found: dict[OperatorName, list[Snapshot]] = {}
