@@ -155,6 +155,8 @@ class Controller:
             case on.SnapshotsForked():
                 self.detector.work_ended(event.host, self.now_ms)
                 return self.checkpoints.forked(event)
+            case on.SizesReported() | on.SizeHalved() | on.SizeTurned():
+                return self.checkpoints.sized(event, self.now_ms) if self.recovering is None else ()
             case on.Ticked():
                 return self.bury(self.detector.tick(self.now_ms))
             case on.HostRegistered(host):
@@ -204,8 +206,6 @@ class Controller:
                 return (*self.checkpoints.abort(message), *self.bury(deaths))
             case on.CheckpointCommitted():
                 return self._checkpoint_committed(event)
-            case on.SizesReported() | on.SizeHalved() | on.SizeTurned():
-                return self.checkpoints.sized(event, self.now_ms) if self.recovering is None else ()
             case on.StopRequested():
                 self.stopping = True
             case on.FatalError(message):

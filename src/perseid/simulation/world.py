@@ -156,6 +156,10 @@ class World:
         """How many rows came since the last epoch; now and then none."""
         return 0 if self.random.random() < 0.1 else self.random.randint(1, self.scenario.epoch_rows)
 
+    def size_of(self, shard: ShardId, epoch: Epoch) -> int:
+        """How large a shard is, to be told: sizes rise and fall, each shard's in its own time."""
+        return 100 * ((epoch + 3 * shard.index) % 7)
+
     def spoiled(self, command: do.RunEpoch) -> JobFailed | None:
         """Does this epoch fail by itself, for instance because user code raises? A seam for tests."""
         return None
