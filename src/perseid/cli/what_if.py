@@ -116,6 +116,7 @@ def _draw(years: list[Year], path: Path) -> None:
     for axis, (title, numbers) in zip(axes, panels, strict=True):
         shown = axis.bar(names, numbers, color="#2a6f97", width=0.55)
         axis.bar_label(shown, [f"{number:.3g}" for number in numbers], fontsize=9)
+        axis.margins(y=0.12)  # room for the numbers
         axis.set_title(title, fontsize=10)
         axis.spines[["top", "right"]].set_visible(False)
     figure.suptitle(f"{years[0].days} days of {years[0].hosts:,} hosts, failures of table I", fontsize=11)
