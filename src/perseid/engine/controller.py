@@ -144,8 +144,8 @@ class Controller:
                 return bool(self.checkpoints.forking.get(unit))
             case on.SnapshotWritten():
                 return self.checkpoints.pending is not None and not self.checkpoints.committing
-            case on.SizesReported():
-                return not commands  # with the last answer a policy has something to say
+            case on.SizesReported() | on.LoadReported():
+                return not commands  # with the last of them a policy has something to say
         return False
 
     def _take_in(self, event: on.Event) -> tuple[do.Command, ...]:

@@ -122,6 +122,8 @@ class SimulatedDriver:
                 self._send(host, self.errands.snapshot, command)
             case do.RunEpoch(attempt=attempt):
                 self.jobs[attempt] = EpochJob(self, command)
+            case do.ReleaseStream(stream, epoch):
+                self.keeper.release(stream, epoch)
             case do.CommitEpoch(unit, epoch):
                 self.admission.commit(unit, epoch)
             case do.AdmitEpoch(epoch):
@@ -157,8 +159,6 @@ class SimulatedDriver:
                 self.loads.ask(wish)
             case do.CheckpointBegan() | do.Noted() | do.ScaleBegan() | do.ScaleGivenUp():
                 pass  # for the journal
-            case do.ReleaseStream(stream, epoch):
-                self.keeper.release(stream, epoch)
             case do.ResetStreams(inflight, finished):
                 self.streams.reset(inflight)
                 self.finished.update(finished)

@@ -120,6 +120,12 @@ class World:
         self.last_look()
         return self.tally
 
+    def forget(self) -> None:
+        """It is over: let go of everything at once, instead of having it looked for."""
+        for driver in self.drivers:
+            vars(driver).clear()
+        vars(self).clear()
+
     def last_look(self) -> None:
         """All sinks once more, now that everything is over."""
         self.witness.ended(self.scenario.epochs)
