@@ -19,9 +19,11 @@ from perseid.recovery.detection import Detector
 from perseid.recovery.plan import Observation, RecoveryPlan, decide
 from perseid.scaling.machine import Scaling
 from perseid.scaling.routing import RoutingTable
+from perseid.simulation.admission import Admission
 from perseid.simulation.keeper import Keeper
 from perseid.simulation.values import State
 from perseid.simulation.world import Engine
+from perseid.storage.records import Committed
 from perseid.vocabulary import Epoch, HostId, Version
 
 
@@ -116,7 +118,18 @@ def gives_two_attempts_to_scale_one_version(patch: pytest.MonkeyPatch) -> None:
 
 def commits_a_manifest_before_its_epochs(patch: pytest.MonkeyPatch) -> None:
     """After a crash in between nobody would commit them any more."""
-    patch.setattr(Keeper, "_write_commits", lambda keeper, pending: None)
+    patch.setattr(Keeper, "_write_commits", lambda keeper: None)
+
+
+def forgets_event_times_where_a_checkpoint_is_faster(patch: pytest.MonkeyPatch) -> None:
+    """Epochs that a checkpoint covers are committed for it, without what is known of them."""
+    original = Admission.write_commits
+
+    def write_commits(admission: Admission) -> None:
+        admission._commits = [replace(c, event_times_ms={}) for c in admission._commits if isinstance(c, Committed)]
+        original(admission)
+
+    patch.setattr(Admission, "write_commits", write_commits)
 
 
 BUGS: dict[str, Engine | Callable[[pytest.MonkeyPatch], None]] = {
@@ -125,6 +138,7 @@ BUGS: dict[str, Engine | Callable[[pytest.MonkeyPatch], None]] = {
     "applies an epoch twice": Engine(shard_log=AppliesAnEpochTwice),
     "commits a manifest before its snapshots": commits_a_manifest_before_its_snapshots,
     "commits a manifest before its epochs": commits_a_manifest_before_its_epochs,
+    "forgets event times where a checkpoint is faster": forgets_event_times_where_a_checkpoint_is_faster,
     "restores mixed versions": restores_mixed_versions,
     "loses epochs in flight": loses_epochs_in_flight,
     "forgets to fence a host that wakes up": forgets_to_fence_a_host_that_wakes_up,

@@ -17,6 +17,7 @@ FOUND_BY = {
     "applies an epoch twice": "sinks",
     "commits a manifest before its snapshots": "restores",
     "commits a manifest before its epochs": "commits",
+    "forgets event times where a checkpoint is faster": "commits",
     "restores mixed versions": "restores",
     "loses epochs in flight": "restores",
     "forgets to fence a host that wakes up": "hosts",

@@ -51,6 +51,24 @@ def test_a_host_cut_off_for_long_is_replaced_and_its_late_words_do_not_count() -
     assert [c.host for c in world.all_of(do.DropHost)] == [1]
 
 
+def test_messages_keep_their_order_also_when_a_host_falls_asleep_while_it_is_cut_off() -> None:
+    world = TestWorld(calm(chain(1), epochs=200))
+    world.start_driver()
+    while world.clock.now_ms < 2_000:
+        world.clock.step()
+    hosts, heard = world.driver.hosts, []  # type: ignore[union-attr]
+    host = hosts.all[1]  # type: ignore[index]
+    for number, trouble in enumerate(("cut_off_ms", "asleep_ms")):
+        setattr(host.machine, trouble, 3_000 + 1_000 * number)
+        host.machine.away()
+        hosts.send(host, heard.append, number)
+        while world.clock.now_ms < 2_200 + 200 * number:
+            world.clock.step()
+    while world.clock.now_ms < 5_000:
+        world.clock.step()
+    assert heard == [0, 1]
+
+
 def test_a_driver_that_is_killed_is_followed_by_one_that_reads_its_past() -> None:
     plan = FaultPlan((Planned(Driver(700), 2_000), Planned(Driver(700), 4_500)))
     world = TestWorld(calm(chain(2), epochs=120, plan=plan)).to_the_end()

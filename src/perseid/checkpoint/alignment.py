@@ -97,5 +97,5 @@ class Aligner:
         if self.cut is not None and self.upstream:
             assert self.cut == min(self.tokens.values())
             assert self.cut >= self.position or self.scheme.synchronous
-        if self.scheme.synchronous and self.forwarded:
-            assert self.taken, "the token was forwarded before the snapshot was written"
+        if self.forwarded and not self.taken:
+            assert not self.scheme.synchronous, "the token was forwarded before the snapshot was written"

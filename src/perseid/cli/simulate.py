@@ -75,7 +75,7 @@ def simulate(
         if repeat is not None:
             numbers, options = read_seed_file(repeat)
         summary = _run(numbers, options, jobs)
-        _show(summary, options)
+        _show(summary, options, repeat or faults)
         if json_path is not None:
             write_seed_file(json_path, summary, options)
         if options.faults is not None and (late := summary.beyond()) is not None:
@@ -126,7 +126,7 @@ def _run(seeds: list[int], options: Options, jobs: int) -> Summary:
     return summary
 
 
-def _show(summary: Summary, options: Options) -> None:
+def _show(summary: Summary, options: Options, plan: Path | None) -> None:
     console = Console(highlight=False)
     table = Table(box=None, show_header=False, padding=(0, 2))
     table.add_column(style="bold")
@@ -151,7 +151,7 @@ def _show(summary: Summary, options: Options) -> None:
     table.add_row("checkpoints", f"{count(summary.checkpoints)}, {size(summary.bytes)}")
     console.print(table)
     for outcome in summary.broken[:3]:
-        _tell(console, outcome, options)
+        _tell(console, outcome, repeat_command(outcome, options, plan))
     if summary.broken:
         console.print(
             Text(f"{counted(len(summary.broken), 'run')} of {count(summary.runs)} broke a property", "bold red")
@@ -169,8 +169,10 @@ def _distribution(times_ms: list[int]) -> str:
     return f"50 ms {bars(counts, len(counts))} 1 min" if times_ms else "-"
 
 
-def repeat_command(outcome: Outcome, options: Options) -> str:
-    """The one command that shows it again."""
+def repeat_command(outcome: Outcome, options: Options, plan: Path | None = None) -> str:
+    """The one command that shows it again; ``plan`` is the file that a plan of faults came from."""
+    if options.faults is not None and plan is not None and isinstance(json.loads(plan.read_text()), dict):
+        return shlex.join(["perseid", "simulate", "--repeat", str(plan)])  # a seed file, with the plan in it
     parts = ["perseid", "simulate", "--seeds", "1", "--first", str(outcome.seed), "--epochs", str(options.epochs)]
     if options.hosts is not None:
         parts += ["--hosts", str(options.hosts)]
@@ -179,11 +181,11 @@ def repeat_command(outcome: Outcome, options: Options) -> str:
     for name, number in options.settings.items():
         parts += ["--set", f"{name}={number}"]
     if options.faults is not None:
-        parts += ["--faults", "FILE"]
+        parts += ["--faults", str(plan)]
     return shlex.join(parts)
 
 
-def _tell(console: Console, outcome: Outcome, options: Options) -> None:
+def _tell(console: Console, outcome: Outcome, command: str) -> None:
     console.print(Text(f"\nseed {outcome.seed}, after {outcome.at_ms} ms: {outcome.broken}", "bold red"))
     told = [record for record in outcome.story if record["kind"] not in ROUTINE][-STORY_LINES:]
     for record in told:
@@ -191,4 +193,4 @@ def _tell(console: Console, outcome: Outcome, options: Options) -> None:
         what = record["what"] if record["kind"] == "fault" else sentence(record)
         line.append(what, "bold magenta" if record["kind"] == "fault" else tone(record))
         console.print(line, soft_wrap=True)
-    console.print(Text(f"repeat: {repeat_command(outcome, options)}", "bold"))
+    console.print(Text(f"repeat: {command}", "bold"), soft_wrap=True)

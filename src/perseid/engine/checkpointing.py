@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import InitVar, dataclass, field, replace
+from itertools import pairwise
 
 from perseid.checkpoint.alignment import Aligner, AlignmentCommand, ForwardToken
 from perseid.checkpoint.life import CompletedCheckpoint, PendingCheckpoint, UnitSnapshot
@@ -315,7 +316,7 @@ class Checkpointing:
             self.pending.check()
         for aligner in self.aligners.values():
             aligner.check()
-        ids = [c.id for c in self.completed]
-        assert ids == sorted(ids, reverse=True)
+        for newer, older in pairwise(self.completed):
+            assert newer.id > older.id
         # A root may hold more than ``keep`` at a start, when old ones could not be deleted: they go with the next checkpoint.
-        assert self.scheme.individual or len(ids) <= max(self.keep, self.found)
+        assert len(self.completed) <= max(self.keep, self.found) or self.scheme.individual

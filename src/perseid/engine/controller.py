@@ -147,8 +147,8 @@ class Controller:
                 return bool(self.checkpoints.forking.get(unit))
             case on.SnapshotWritten():
                 return self.checkpoints.pending is not None and not self.checkpoints.committing
-            case on.SizesReported():
-                return not commands  # with the last answer a policy has something to say
+            case on.SizesReported() | on.LoadReported():
+                return not commands  # with the last of them a policy has something to say
         return False
 
     def _take_in(self, event: on.Event) -> tuple[do.Command, ...]:
@@ -158,6 +158,8 @@ class Controller:
             case on.SnapshotsForked():
                 self.detector.work_ended(event.host, self.now_ms)
                 return self.checkpoints.forked(event)
+            case on.SizesReported() | on.SizeHalved() | on.SizeTurned():
+                return self.checkpoints.sized(event, self.now_ms) if self.recovering is None else ()
             case on.Ticked():
                 return self.bury(self.detector.tick(self.now_ms))
             case on.HostRegistered(host):
@@ -211,8 +213,6 @@ class Controller:
                 return (*self.checkpoints.abort(message), *self.bury(deaths))
             case on.CheckpointCommitted():
                 return self._checkpoint_committed(event)
-            case on.SizesReported() | on.SizeHalved() | on.SizeTurned():
-                return self.checkpoints.sized(event, self.now_ms) if self.recovering is None else ()
             case on.StopRequested():
                 self.stopping = True
             case on.FatalError(message):

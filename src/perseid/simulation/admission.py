@@ -29,8 +29,15 @@ class Admission:
         self._due_ms = 0  # when the next epoch's rows are there
 
     def commit(self, unit: UnitName, epoch: Epoch) -> None:
-        self._commits.append(Committed(epoch, unit))
+        self._commits.append(Committed(epoch, unit, self._driver.event_times_ms.pop((unit, epoch), {})))
         self._soon()
+
+    def write_commits(self) -> None:
+        """All that are known by now: no checkpoint may cover an epoch that is not committed."""
+        driver, commits = self._driver, self._commits
+        driver.root.append(driver.generation, driver.clock.now_ms, commits)
+        self._world.witness.appended(commits)
+        self._commits = []
 
     def admit(self, epoch: Epoch) -> None:
         self._wanted = epoch

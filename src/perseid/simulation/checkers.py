@@ -1,7 +1,7 @@
 """The checkers: what must be true of every run, whatever fails. They watch from outside and share no code with the engine.
 
 sinks      every sink holds what the oracle says, every epoch, no matter how often it was run
-commits    the ledger's epochs only rise, a committed epoch is in its sinks, and what a checkpoint covers is committed
+commits    the ledger's epochs only rise, a committed epoch is in its sinks, what a checkpoint covers is committed, with its event times
 restores   whatever is restored comes from one committed checkpoint, whole, and is what the oracle says it was
 scaling    shards that take over from others have their state, to the epoch
 trimming   nothing goes that a checkpoint on the root, or a unit that lags, could still need
@@ -14,6 +14,7 @@ Each raises ``PropertyBroken`` at the moment it is broken.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, NoReturn
 
 from perseid.checkpoint.life import SnapshotPart
@@ -174,6 +175,9 @@ class Witness:
                 broken(
                     "commits", f"{name} covers epoch {epoch} of unit {unit}, which the ledger does not call committed"
                 )
+        line = Epoch(min(manifest.cuts.values()))
+        if self.root.ledger.event_times_ms(line) != self.oracle.event_times_ms(line):
+            broken("commits", f"{name}: the ledger's event times up to epoch {line} are not those of its rows")
         if self._individual:
             self._saved_alone(manifest, alone)
         found: dict[OperatorName, list[Snapshot]] = {}
@@ -205,19 +209,27 @@ class Witness:
                     )
 
     def _saved_alone(self, manifest: Manifest, alone: Mapping[UnitName, Epoch]) -> None:
-        held: dict[tuple[OperatorName, int], list[SlotRange]] = {}  # slots, by operator and number
+        stand = {**manifest.cuts, **alone}
+        wanted: dict[OperatorName, int] = {}
+        for operator, unit in self._unit_of.items():
+            if stand[unit]:
+                ((_, _, wanted[operator]),) = self.oracle.state(operator, (0, SLOTS), stand[unit])
+        held: dict[OperatorName, list[SlotRange]] = {
+            operator: [] for operator in wanted
+        }  # slots that are as they should be
         for file in self.root.files.values():
             for first, end, number in file.state:
-                held.setdefault((file.operator, number), []).append((first, end))
-        for unit, epoch in {**manifest.cuts, **alone}.items():
+                if wanted.get(file.operator) == number:
+                    held[file.operator].append((first, end))
+        for operator, slots in held.items():
+            covered = 0
+            for first, end in sorted(slots):
+                covered = end if first <= covered < end else covered
+            if covered < SLOTS:
+                unit = self._unit_of[operator]
+                broken("restores", f"unit {unit} is saved at epoch {stand[unit]} without a file of some of {operator}")
+        for unit, epoch in stand.items():
             self._own[unit] = max(epoch, self._own.get(unit, 0))
-            for operator in [o for o, of in self._unit_of.items() if of == unit] if epoch else []:
-                ((_, _, number),) = self.oracle.state(operator, (0, SLOTS), epoch)
-                covered = 0
-                for first, end in sorted(held.get((operator, number), ())):
-                    covered = end if first <= covered < end else covered
-                if covered < SLOTS:
-                    broken("restores", f"unit {unit} is saved at epoch {epoch} without a file of some of {operator}")
 
     # -- trimming -------------------------------------------------------------------------------------------------
 
@@ -226,7 +238,7 @@ class Witness:
         newest = sorted(self.root.manifests.values(), key=lambda m: -m.id)
         if self._individual:
             newest = self._own_line(newest)
-        whole = [m for m in newest if self.root.whole(m)][: self._keep]
+        whole = list(islice(filter(self.root.whole, newest), self._keep))
         if epoch and not whole:
             broken("trimming", f"everything up to epoch {epoch} is gone, and no whole checkpoint is left")
         for manifest in whole:

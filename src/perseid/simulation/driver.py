@@ -8,7 +8,7 @@ Invariant: nothing is done for a driver that is dead or has stopped; what is due
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from perseid.engine import commands as do
@@ -28,7 +28,7 @@ from perseid.simulation.root import slices
 from perseid.simulation.streams import Streams
 from perseid.simulation.values import Rows, State
 from perseid.storage.records import Admitted
-from perseid.vocabulary import Attempt, Epoch, HostId, ShardId, StreamName, UnitName
+from perseid.vocabulary import Attempt, Epoch, HostId, OperatorName, ShardId, StreamName, UnitName
 
 if TYPE_CHECKING:
     from perseid.simulation.world import World
@@ -56,6 +56,7 @@ class SimulatedDriver:
         self._durable = {s.name for s in self.topology.streams if s.durable}
         self._sources = {u.name: u.sources for u in self.topology.units}
         self.jobs: dict[Attempt, Job] = {}
+        self.event_times_ms: dict[tuple[UnitName, Epoch], Mapping[OperatorName, int]] = {}  # of epochs to be committed
         self.finished: dict[UnitName, Epoch] = {u.name: Epoch(0) for u in self.topology.units}
         self.streams = Streams(
             self.topology, self.root, lambda unit, epoch, routing: rebuilt(self, unit, epoch, routing)
@@ -121,6 +122,8 @@ class SimulatedDriver:
                 self._send(host, self.errands.snapshot, command)
             case do.RunEpoch(attempt=attempt):
                 self.jobs[attempt] = EpochJob(self, command)
+            case do.ReleaseStream(stream, epoch):
+                self.keeper.release(stream, epoch)
             case do.CommitEpoch(unit, epoch):
                 self.admission.commit(unit, epoch)
             case do.AdmitEpoch(epoch):
@@ -156,8 +159,6 @@ class SimulatedDriver:
                 self.loads.ask(wish)
             case do.CheckpointBegan() | do.Noted() | do.Answered() | do.ScaleBegan() | do.ScaleGivenUp():
                 pass  # for the journal
-            case do.ReleaseStream(stream, epoch):
-                self.keeper.release(stream, epoch)
             case do.ResetStreams(inflight, finished):
                 self.streams.reset(inflight)
                 self.finished.update(finished)
@@ -249,8 +250,9 @@ class SimulatedDriver:
         ids = {route.host for operator in unit.operators for route in routing.of(operator)}
         return max((self.hosts.all[id].machine.pace(now) for id in ids if id is not None), default=1.0)
 
-    def unit_finished(self, unit: UnitName, epoch: Epoch) -> None:
+    def unit_finished(self, unit: UnitName, epoch: Epoch, event_times_ms: Mapping[OperatorName, int]) -> None:
         self.finished[unit] = epoch
+        self.event_times_ms[(unit, epoch)] = event_times_ms
         self.world.epoch_finished(unit, epoch)
 
     def replayed(self, unit: UnitName, shards: frozenset[ShardId], first: Epoch, last: Epoch) -> None:

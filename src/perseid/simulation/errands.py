@@ -121,8 +121,8 @@ class Errands:
             held.watch.quieten()
 
     def sized(self, host: Host, request: Request) -> None:
-        """A shard says how large it is, if it has to: sizes rise and fall, each shard's in its own time."""
-        size = 100 * ((request.epoch + 3 * request.shard.index) % 7)
+        """A shard says how large it is, if it has to."""
+        size = self._world.size_of(request.shard, request.epoch)
         for notice in host.shards[request.shard].watch.sized(self._clock.now_ms, size):
             self._hosts.word(host, notice)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from perseid.checkpoint.life import SnapshotPart
 from perseid.checkpoint.size_watch import SizeWatch
@@ -65,6 +65,10 @@ class Host:
     dropped: bool = False  # the controller has given it up; it may not know yet
     inbound_ms: int = 0  # messages keep their order
     outbound_ms: int = 0
+    inbox: list[tuple[Callable[..., None], tuple[Any, ...]]] = field(
+        default_factory=list
+    )  # until it is awake and can be reached
+    outbox: list[on.Event] = field(default_factory=list)  # until it can be reached
     deaf_ms: int = 0  # until then pickle holds the interpreter, and with it the heart
     heartbeat: on.HeartbeatArrived = field(init=False)  # always the same
 

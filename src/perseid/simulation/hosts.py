@@ -116,26 +116,44 @@ class Hosts:
             self.deliver(host, action, args)
 
     def deliver(self, host: Host, action: Any, args: tuple[Any, ...]) -> None:
-        """It does what it is told as soon as it is awake and can be reached."""
+        """It does what it is told as soon as it is awake and can be reached, one after the other."""
         machine, now = host.machine, self._clock.now_ms
-        if now < machine.well_ms and now < (until := max(machine.asleep_ms, machine.cut_off_ms)):
-            self._clock.at(until, self.deliver, host, action, args)
+        if host.inbox or (now < machine.well_ms and now < machine.deaf_until_ms):
+            host.inbox.append((action, args))
+            if len(host.inbox) == 1:
+                self._clock.at(machine.deaf_until_ms, self._awake, host)
         elif host.alive:
             action(*args)
+
+    def _awake(self, host: Host) -> None:
+        if self._clock.now_ms < host.machine.deaf_until_ms:
+            self._clock.at(host.machine.deaf_until_ms, self._awake, host)
+            return
+        waiting, host.inbox = host.inbox, []
+        for action, args in waiting:
+            if host.alive:
+                action(*args)
 
     def word(self, host: Host, event: on.Event) -> None:
         """A message from a host. One that was given up may still be heard: what it says must not count."""
         if self._world.instant:
-            if self._clock.now_ms >= host.machine.cut_off_ms:
-                self._driver.handle(event)
-            else:
-                self._hear(host, event)
+            self._hear(host, event)
             return
         host.outbound_ms = max(host.outbound_ms, self._clock.now_ms + self._world.some("message"))
         self._clock.at(host.outbound_ms, self._hear, host, event)
 
     def _hear(self, host: Host, event: on.Event) -> None:
-        if self._clock.now_ms < host.machine.cut_off_ms:
-            self._clock.at(host.machine.cut_off_ms, self._hear, host, event)
+        if host.outbox or self._clock.now_ms < host.machine.cut_off_ms:
+            host.outbox.append(event)
+            if len(host.outbox) == 1:
+                self._clock.at(host.machine.cut_off_ms, self._reached, host)
         else:
+            self._driver.handle(event)
+
+    def _reached(self, host: Host) -> None:
+        if self._clock.now_ms < host.machine.cut_off_ms:
+            self._clock.at(host.machine.cut_off_ms, self._reached, host)
+            return
+        waiting, host.outbox = host.outbox, []
+        for event in waiting:
             self._driver.handle(event)

@@ -17,7 +17,7 @@ from perseid.scaling.routing import Route, RoutingTable
 from perseid.simulation.checkers import broken
 from perseid.simulation.host import Request
 from perseid.simulation.streams import Block, StreamGone
-from perseid.simulation.values import NO_ROWS, Rows, State, answers, share, together
+from perseid.simulation.values import NO_ROWS, Rows, State, answers, event_time_ms, share, together
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, UnitName
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class EpochJob(Job):
         if not driver.fenced:  # such a driver wrote nothing: the epoch was there
             world.witness.sink_written(self.unit, self.epoch, rows)
         self.end()
-        driver.unit_finished(self.unit, self.epoch)
+        driver.unit_finished(self.unit, self.epoch, {o: event_time_ms(rows) for o, rows in self.said.items()})
         driver.tell(on.UnitFinished(self.unit, self.epoch, self.attempt), 1)
 
     def outlived(self) -> None:

@@ -12,7 +12,7 @@ from perseid.errors import CorruptData, Fenced, StorageFailed
 from perseid.simulation.jobs import JobFailed, Stuck
 from perseid.simulation.root import Manifest, Snapshot
 from perseid.simulation.streams import StreamGone
-from perseid.storage.records import Committed, Partitioned, Record
+from perseid.storage.records import Partitioned
 from perseid.vocabulary import CheckpointId, Epoch, StreamName, UnitName
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Keeper:
 
     def _commit(self, pending: PendingCheckpoint, alone: Mapping[UnitName, Epoch]) -> None:
         driver, root = self._driver, self._driver.root
-        self._write_commits(pending)
+        self._write_commits()
         shards = {shard: s for shard, s in pending.saved.items() if isinstance(s, Snapshot)}
         manifest = Manifest(pending.id, dict(pending.cuts), shards, dict(pending.inflight))
         root.commit(driver.generation, driver.clock.now_ms, manifest)
@@ -107,12 +107,9 @@ class Keeper:
         self._world.checkpoint_committed(driver.clock.now_ms - pending.started_ms, manifest)
         driver.tell(on.CheckpointCommitted(pending.id), 0)
 
-    def _write_commits(self, pending: PendingCheckpoint) -> None:
+    def _write_commits(self) -> None:
         """Of the epochs that a checkpoint covers, before it is one."""
-        driver = self._driver
-        covered: list[Record] = [Committed(epoch, unit) for unit, epoch in pending.cuts.items() if epoch]
-        driver.root.append(driver.generation, driver.clock.now_ms, covered)
-        self._world.witness.appended(covered)
+        self._driver.admission.write_commits()
 
     def _trim(self, delete: tuple[CheckpointId, ...], oldest: CompletedCheckpoint) -> None:
         driver, root = self._driver, self._driver.root

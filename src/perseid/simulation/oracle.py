@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from perseid.graph.topology import Topology, UnitShape
-from perseid.simulation.values import FRESH, Rows, State, answers, grown, together
+from perseid.simulation.values import FRESH, Rows, State, answers, event_time_ms, grown, together
 from perseid.vocabulary import SLOTS, Epoch, OperatorName, SlotRange, UnitName
 
 
@@ -36,6 +36,7 @@ class Oracle:
         self._order = [(u, in_order(u), outlets(u)) for u in topology.units]
         self._after[0] = dict.fromkeys(topology.operators, FRESH)
         self._inputs = {u.name: [s.producer for s in topology.streams if s.consumer == u.name] for u in topology.units}
+        self._newest_ms: dict[int, dict[OperatorName, int]] = {0: {}}  # event times seen up to and including an epoch
         self.epochs = 0
 
     def output(self, unit: UnitName, epoch: Epoch) -> Rows:
@@ -48,11 +49,16 @@ class Oracle:
         self._fold(epoch)
         return ((*slots, self._after[epoch][operator]),)
 
+    def event_times_ms(self, epoch: int) -> dict[OperatorName, int]:
+        """The newest event time every operator has seen up to and including an epoch."""
+        self._fold(epoch)
+        return self._newest_ms[epoch]
+
     def forget(self, epoch: Epoch) -> None:
         """Nobody asks for epochs before this one again."""
         self._fold(epoch)
         for old in [e for e in self._after if e < epoch]:
-            del self._after[old]
+            del self._after[old], self._newest_ms[old]
         for key in [k for k in self._outputs if k[1] < epoch]:
             del self._outputs[key]
 
@@ -60,6 +66,7 @@ class Oracle:
         while self.epochs < epoch:
             self.epochs += 1
             self._after[self.epochs] = {}
+            self._newest_ms[self.epochs] = dict(self._newest_ms[self.epochs - 1])
             for unit, order, last in self._order:
                 self._unit(unit, order, last, Epoch(self.epochs))
 
@@ -67,10 +74,11 @@ class Oracle:
         rows = [*self._sources(unit.name, epoch), *(self._outputs[(u, epoch)] for u in self._inputs[unit.name])]
         whole = together(rows)
         said: dict[OperatorName, Rows] = {}
-        before, after = self._after[epoch - 1], self._after[epoch]
+        before, after, newest = self._after[epoch - 1], self._after[epoch], self._newest_ms[epoch]
         for operator in order:
             above = unit.feeders.get(operator)
             mine = together([said[o] for o in sorted(above)]) if above else whole
             number = after[operator] = grown(before[operator], epoch, mine)
             said[operator] = answers([((0, SLOTS, number),)], mine)
+            newest[operator] = max(newest.get(operator, 0), event_time_ms(said[operator]))
         self._outputs[(unit.name, epoch)] = together([said[o] for o in last]) if last else whole

@@ -65,7 +65,9 @@ def _lived_through(scenario: Scenario, engine: Engine | None) -> Outcome:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(place.filename).name}:{place.lineno}"
         broken = f"invariants: {type(error).__name__} in {where}: {error}"
-    return _outcome(world, world.tally, broken, time.perf_counter() - began)
+    outcome = _outcome(world, world.tally, broken, time.perf_counter() - began)
+    world.forget()
+    return outcome
 
 
 def _outcome(world: World, tally: Tally, broken: str | None, seconds: float) -> Outcome:

@@ -187,7 +187,7 @@ def drawn_load(draw: random.Random, topology: Topology, span_ms: int) -> Load | 
             at = loads.waves(span_ms // 2 + 1, most)
         case _:
             return None
-    return Load(operator, at, noise, every_ms=200)
+    return Load(operator, at, noise, every_ms=400)
 
 
 def drawn_faults(draw: random.Random, site: Site, span_ms: int, *, keep: int) -> FaultPlan:

@@ -74,6 +74,11 @@ class Machine:
         """How many times longer than usual things take here."""
         return self.slowness if now_ms < self.slow_ms else 1.0
 
+    @property
+    def deaf_until_ms(self) -> int:
+        """Until then its processes hear nothing."""
+        return max(self.asleep_ms, self.cut_off_ms)
+
     def well(self, now_ms: int) -> bool:
         return now_ms >= self.well_ms
 

@@ -27,6 +27,7 @@ class Rows(NamedTuple):
 
 
 NO_ROWS = Rows(0, 0)
+EVENT_SPAN_MS = 1 << 30
 FRESH = 0  # a slot's number before its first epoch
 
 
@@ -75,6 +76,11 @@ def joined(states: Iterable[State]) -> State:
                 pieces.append((first, end, number))
             last, held = end, number
     return tuple(pieces)
+
+
+def event_time_ms(rows: Rows) -> int:
+    """The newest event time among these rows."""
+    return rows.content % EVENT_SPAN_MS
 
 
 def answers(states: Iterable[State], rows: Rows) -> Rows:

@@ -120,6 +120,12 @@ class World:
         self.last_look()
         return self.tally
 
+    def forget(self) -> None:
+        """It is over: let go of everything at once, instead of having it looked for."""
+        for driver in self.drivers:
+            vars(driver).clear()
+        vars(self).clear()
+
     def last_look(self) -> None:
         """All sinks once more, now that everything is over."""
         self.witness.ended(self.scenario.epochs)
@@ -155,6 +161,10 @@ class World:
     def arrived(self, source: SourceName) -> int:
         """How many rows came since the last epoch; now and then none."""
         return 0 if self.random.random() < 0.1 else self.random.randint(1, self.scenario.epoch_rows)
+
+    def size_of(self, shard: ShardId, epoch: Epoch) -> int:
+        """How large a shard is, to be told: sizes rise and fall, each shard's in its own time."""
+        return 100 * ((epoch + 3 * shard.index) % 7)
 
     def spoiled(self, command: do.RunEpoch) -> JobFailed | None:
         """Does this epoch fail by itself, for instance because user code raises? A seam for tests."""

@@ -26,7 +26,7 @@ from perseid.simulation.garbage import uncollected
 from perseid.simulation.graphs import side_by_side
 from perseid.simulation.scenario import Scenario, Times, scheme_named
 from perseid.simulation.world import World
-from perseid.vocabulary import Epoch, SourceName, UnitName
+from perseid.vocabulary import Epoch, ShardId, SourceName, UnitName
 
 EPOCH_MS = 300_000
 PERIOD_MS = 600_000
@@ -116,6 +116,9 @@ class YearWorld(World):
         rows = (self.clock.now_ms - self._admitted_ms) * ROWS_PER_S // 1000
         self._admitted_ms = self.clock.now_ms
         return rows
+
+    def size_of(self, shard: ShardId, epoch: Epoch) -> int:
+        return STATE_BYTES
 
     def rows_of(self, unit: UnitName, epoch: Epoch) -> int:
         """The epoch of a quiet stretch stands for the last ordinary one of it: that is what would be worked on again."""

@@ -41,19 +41,27 @@ class Admission:
         self._sources, self._units, self._ledger = sources, units, ledger
         self._lock, self._settings = ledger_lock, settings
         self._now_ms, self._timer_due, self._post, self._told = now_ms, timer_due, post, admitted
-        self._items: queue.SimpleQueue[Epoch | Committed | str] = queue.SimpleQueue()
+        self._items: queue.SimpleQueue[Epoch | str] = queue.SimpleQueue()
         self._wanted: Epoch | None = None
-        self._commits: list[Committed] = []
+        self._finished: queue.SimpleQueue[Committed] = queue.SimpleQueue()  # epochs whose commits are not written yet
+        self._commits: list[Committed] = []  # taken from there under the lock, not durable yet
         self._due_s = 0.0
         self._idle_since = 0.0
         self._failing_since: float | None = None
         self._thread = threading.Thread(target=self._work, name="perseid-admission", daemon=True)
         self._thread.start()
 
-    def submit(self, items: list[Epoch | Committed]) -> None:
-        """Commit these, then admit this epoch."""
-        for item in items:
-            self._items.put(item)
+    def commit(self, record: Committed) -> None:
+        """To be written with the next append."""
+        self._finished.put(record)
+
+    def go_on(self, epoch: Epoch | None) -> None:
+        """Write the commits, then admit this epoch."""
+        self._items.put("commit" if epoch is None else epoch)
+
+    def write_commits(self) -> None:
+        """All that are known by now, for somebody who cannot wait: no checkpoint may cover an epoch that is not committed."""
+        self._append()
 
     def abandon(self) -> None:
         """Admit nothing any more."""
@@ -112,8 +120,6 @@ class Admission:
                     if self._wanted is not None:
                         self._wanted = None
                         self._post(on.NothingToAdmit(finished=False))
-                elif isinstance(item, Committed):
-                    self._commits.append(item)
                 elif isinstance(item, int):
                     self._wanted, self._idle_since = item, time.monotonic()
                 item = self._items.get_nowait()
@@ -146,8 +152,10 @@ class Admission:
         return Admitted(epoch, now_ms, slices)
 
     def _append(self, *admitted: Admitted) -> None:
-        if not self._commits and not admitted:
+        if self._finished.empty() and not self._commits and not admitted:
             return
         with self._lock:
+            while not self._finished.empty():
+                self._commits.append(self._finished.get())
             self._ledger.append(*self._commits, *admitted)
-        self._commits.clear()
+            self._commits.clear()

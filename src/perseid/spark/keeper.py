@@ -22,7 +22,7 @@ from perseid.storage import layout
 from perseid.storage.lease import Lease
 from perseid.storage.ledger import Ledger
 from perseid.storage.manifest import Checkpoints, InflightEpoch, Manifest, ShardSnapshot
-from perseid.storage.records import Committed, Partitioned
+from perseid.storage.records import Partitioned
 from perseid.vocabulary import CheckpointId, Epoch, SourceName, UnitName
 
 
@@ -43,11 +43,13 @@ class Keeper:
         post: Callable[[on.Event], None],
         broadcast: Callable[[dict[str, Any]], None],
         backups: HostBackups,
+        write_commits: Callable[[], None],
     ) -> None:
         self._graph, self._topology, self._lease = graph, topology, lease
         self._ledger, self._lock, self._checkpoints = ledger, ledger_lock, checkpoints
         self._streams, self._chronicle, self._now_ms = streams, chronicle, now_ms
         self._post, self._broadcast, self._backups = post, broadcast, backups
+        self._write_commits = write_commits
         self._commands: queue.SimpleQueue[do.Command | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="perseid-keeper", daemon=True)
         self._thread.start()
@@ -94,8 +96,7 @@ class Keeper:
 
     def _commit_checkpoint(self, pending: PendingCheckpoint, scheme: str, covered: dict[UnitName, Epoch]) -> None:
         self._lease.check()
-        with self._lock:  # first: after a crash in between nobody would commit these epochs any more
-            self._ledger.append(*(Committed(epoch, unit) for unit, epoch in pending.cuts.items() if epoch))
+        self._write_commits()  # first: after a crash in between nobody would commit these epochs any more
         shards = tuple(s for _, s in sorted(pending.saved.items()) if isinstance(s, ShardSnapshot))
         manifest = Manifest(
             id=pending.id,

@@ -161,6 +161,7 @@ class Shell:
             self.post,
             self.hosts.broadcast,
             self.backups,
+            self.admission.write_commits,
         )
         self.chronicle.app_started(self.lease.generation, self.controller, past, hosts)
 
@@ -303,13 +304,14 @@ class Shell:
         self._carry_out(self.controller.handle(on.FatalError(message), now_ms()))
 
     def _carry_out(self, commands: tuple[do.Command, ...]) -> None:
-        ledger: list[Epoch | Committed] = []
+        wanted, finished = None, False
         for command in commands:
             match command:
                 case do.CommitEpoch(unit, epoch):
-                    ledger.append(Committed(epoch, unit, self.event_times.of_epoch(unit, epoch)))
+                    finished = True
+                    self.admission.commit(Committed(epoch, unit, self.event_times.of_epoch(unit, epoch)))
                 case do.AdmitEpoch(epoch):
-                    ledger.append(epoch)
+                    wanted = epoch
                 case do.RunEpoch(unit) | do.ReplayShards(unit):
                     worker = self._worker_for(command)
                     self._cancelling.pop(worker, None)
@@ -359,8 +361,8 @@ class Shell:
                     pass
                 case _:
                     self.keeper.submit(command)
-        if ledger:
-            self.admission.submit(ledger)
+        if finished or wanted is not None:  # one append for both
+            self.admission.go_on(wanted)
         if self.controller.stopping and self.controller.admitting:
             self.admission.abandon()
 

@@ -65,6 +65,15 @@ def test_the_repeating_command_names_every_option():
     )
 
 
+def test_a_plan_that_breaks_something_is_named_in_the_command_that_repeats_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(world.Engine, "__init__", lambda self: _set(self))
+    plan, out = tmp_path / "plan.json", tmp_path / "out.json"
+    plan.write_text(json.dumps([{"fault": "kill", "target": "everything", "at_epoch": 3}]))
+    first = call("--seeds", "1", "--epochs", "20", "--faults", str(plan), "--json", str(out))
+    assert f"repeat: perseid simulate --seeds 1 --first 0 --epochs 20 --faults {plan}" in first.output
+    assert f"repeat: perseid simulate --repeat {out}" in call("--repeat", str(out)).output
+
+
 def test_a_site_is_shown_as_a_table_and_a_picture(tmp_path):
     pytest.importorskip("matplotlib")
     result = call("--model", "datacenter", "--hosts", "30", "--days", "20", "--plot", str(tmp_path / "year.png"))
