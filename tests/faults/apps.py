@@ -44,6 +44,13 @@ class Count(Operator):
         return counted("key", added, self.totals)
 
 
+class Same(Operator):
+    """Says what it hears."""
+
+    def process(self, rows: pa.Table) -> pa.Table:
+        return rows
+
+
 class CountWords(Operator):
     """The same for words."""
 

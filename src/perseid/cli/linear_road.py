@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from perseid.cli.live import Mode
 from perseid.cli.report import reporting
-from perseid.cli.run import Scheme, _run, _settings
+from perseid.cli.run import Scheme, run_and_watch, start_settings
 from perseid.errors import PerseidError, SettingsError
 
 if TYPE_CHECKING:
@@ -43,6 +41,7 @@ def generate(
     seconds: Annotated[int, typer.Option(min=1, help="How long; the load rises to the peak over this time.")] = 10_800,
     peak: Annotated[float, typer.Option(help="Reports a second and expressway at the end.")] = 1_700.0,
     first: Annotated[float, typer.Option(help="Reports a second and expressway at the beginning.")] = 15.0,
+    peak_seconds: Annotated[int, typer.Option(min=0, help="How many of the seconds, at the end, the peak lasts.")] = 0,
     crash_every: Annotated[float, typer.Option(metavar="SECONDS", help="Seconds between two crashes, each way.")] = 600,
     seed: Annotated[int, typer.Option(help="The same seed makes the same traffic.")] = 0,
     format: Annotated[Format, typer.Option(help="parquet: a feed; csv: the benchmark's own lines.")] = Format.parquet,
@@ -57,7 +56,7 @@ def generate(
 
         if out.exists() and any(out.iterdir()):
             raise SettingsError(f"{out}: expected a folder that is empty or not there; choose another or remove it")
-        traffic = Traffic(xways, seconds, seed, min(first, peak), peak, crash_every)
+        traffic = Traffic(xways, seconds, seed, min(first, peak), peak, crash_every, peak_s=peak_seconds)
         rows = _write_feed(traffic, out) if format is Format.parquet else _write_lines(traffic, out)
         print(f"{rows:,} lines of {seconds:,} seconds on {xways} expressways in {out}")
 
@@ -95,10 +94,8 @@ def run(
 
         feed = Feed(feed_of(source, out / "feed", history=history, least_rows=2_000 if speed is None else 1), speed)
         app = application(feed, str(out / "answers"), shards=shards, seven=seven, malformed=str(out / "malformed"))
-        settings = _settings(hosts, spares, checkpoint_seconds, Scheme.parallel, False, max_rows_per_epoch)
-        console = Console()
-        mode: Mode = "json" if as_json else "live" if console.is_terminal else "lines"
-        _run(app, str(out / "root"), master, settings, mode, {"json": 1.0, "lines": 3.0, "live": 0.25}[mode], console)
+        settings = start_settings(hosts, spares, checkpoint_seconds, Scheme.parallel, False, max_rows_per_epoch)
+        run_and_watch(app, str(out / "root"), master, settings, as_json=as_json)
         if speed is not None and feed.began_ms is not None and not as_json:
             from perseid.apps.linear_road.latency import latency_of
 

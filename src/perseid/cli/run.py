@@ -73,14 +73,12 @@ def run(
         application = load_app(file, app)
         if master is None:  # our own session has room for as many as we like
             hosts, spares = hosts or LOCAL_HOSTS, LOCAL_SPARES if spares is None else spares
-        settings = _settings(hosts, spares, checkpoint_seconds, scheme, available_now, max_rows_per_epoch)
-        console = Console()
-        mode: Mode = "json" if as_json else "live" if console.is_terminal else "lines"
-        pause_s = every_s or {"json": 1.0, "lines": 3.0, "live": 0.25}[mode]
-        _run(application, root or f".perseid/{application.name}", master, settings, mode, pause_s, console)
+        settings = start_settings(hosts, spares, checkpoint_seconds, scheme, available_now, max_rows_per_epoch)
+        root = root or f".perseid/{application.name}"
+        run_and_watch(application, root, master, settings, as_json=as_json, every_s=every_s)
 
 
-def _settings(
+def start_settings(
     hosts: int | None,
     spares: int | None,
     checkpoint_seconds: float,
@@ -105,15 +103,19 @@ def _settings(
     }
 
 
-def _run(
+def run_and_watch(
     application: Any,
     root: str,
     master: str | None,
     settings: dict[str, Any],
-    mode: Mode,
-    every_s: float,
-    console: Console,
+    *,
+    as_json: bool,
+    every_s: float | None = None,
 ) -> None:
+    """Start Spark and the application, and show its progress until it ends or a signal stops it."""
+    console = Console()
+    mode: Mode = "json" if as_json else "live" if console.is_terminal else "lines"
+    every_s = every_s or {"json": 1.0, "lines": 3.0, "live": 0.25}[mode]
     _ = application.graph  # every mistake in the graph is told before Spark takes its seconds to start
     from perseid.spark import session
 

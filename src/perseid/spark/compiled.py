@@ -19,7 +19,9 @@ from pyspark.sql.types import ByteType, DataType, ShortType, StructType
 from perseid.errors import GraphError
 from perseid.graph.graph import Graph
 from perseid.graph.nodes import EpochInfo, SinkNode, SourceNode, StatefulNode, TransformNode, UnionNode
+from perseid.spark.packed import layout_for, packed, shard_of
 from perseid.spark.rows import INPUT, ORDER, input_column
+from perseid.spark.words import Layout
 from perseid.vocabulary import SLOTS, Epoch, Offset
 
 NOT_REPEATABLE = {
@@ -45,6 +47,7 @@ class CompiledOperator:
     output_arrow: bytes
     rows_arrow: bytes
     ordered: bool
+    layout: Layout | None  # of its rows on the way
     key_types: tuple[str, ...]  # Arrow's names, on which slots depend
 
 
@@ -147,6 +150,7 @@ def _compile_operator(spark: SparkSession, node: StatefulNode, inputs: list[Data
         pa.schema([f.with_nullable(True) for f in _schema(arrow_schema(spark, output))]).serialize().to_pybytes(),
         pa.schema([f.with_nullable(True) for f in rows]).serialize().to_pybytes(),
         ordered,
+        layout_for(inputs[0].schema) if len(inputs) == 1 and node.combine is None else None,
         tuple(types[column] for column in node.key[name]),
     )
 
@@ -181,8 +185,9 @@ def to_rows(
     ordered: bool,
     bounds: list[int] | None = None,
     extra: tuple[str, ...] = (),
+    layout: Layout | None = None,
 ) -> DataFrame:
-    """The rows of an operator as they go to its hosts; with ``bounds``, brought together by shard.
+    """The rows of an operator as they go to its hosts; with ``bounds``, packed and brought together by shard.
 
     ``extra`` are columns of Perseid's own that travel along (the epoch, in a replay).
     """
@@ -191,10 +196,13 @@ def to_rows(
         df, columns = inputs[0], keys[0]
         if node.combine is not None:
             return _combined(node, df, columns, bounds, extra)
-        if ordered:
-            df = df.withColumn(ORDER, F.monotonically_increasing_id())
+        place = [F.monotonically_increasing_id().alias(ORDER)] if ordered else []
+        if layout is not None and bounds is not None:
+            df = packed(df, layout, shard_column(node, columns, bounds), *place)
+            return df.repartitionById(len(bounds), shard_of(df, layout))
+        df = df.select("*", *place)
         return df if bounds is None else df.repartitionById(len(bounds), shard_column(node, columns, bounds))
-    packed = []
+    tagged = []
     for index, (df, columns) in enumerate(zip(inputs, keys, strict=True)):
         own = [c for c in df.columns if c not in extra]
         structs = [
@@ -205,8 +213,8 @@ def to_rows(
         ]
         assert own
         shard = shard_column(node, columns, bounds or [SLOTS])
-        packed.append(df.select(F.lit(index).alias(INPUT), shard.alias("__perseid_shard"), *structs, *extra))
-    df = union(packed)
+        tagged.append(df.select(F.lit(index).alias(INPUT), shard.alias("__perseid_shard"), *structs, *extra))
+    df = union(tagged)
     if ordered:
         df = df.withColumn(ORDER, F.monotonically_increasing_id())
     if bounds is not None:

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from perseid.errors import ChannelError
 from perseid.spark.channel import Address, Connection, connect
 from perseid.spark.rows import EPOCH
+from perseid.spark.words import Layout
 from perseid.vocabulary import HostId, OperatorName
 
 FAILURE = "perseid-failure:"
@@ -57,6 +58,7 @@ class Exchange:
     secret: bytes = field(repr=False)
     schema: bytes = field(repr=False)  # Arrow schema of the rows without the epoch
     output: bytes = field(repr=False)
+    layout: Layout | None = None  # how the rows come
     only: frozenset[int] | None = None  # only these shards take part (None: all)
     recalled: frozenset[int] = frozenset()  # these give the answers they kept and apply nothing
     aside: frozenset[tuple[int, int]] = frozenset()  # epochs and shards whose rows go to the dead letters
@@ -117,7 +119,7 @@ class Exchange:
             "watermark_ms": header.watermark_ms,
         }
         schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
-        rows = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in (() if recall else batches))
+        rows = (self._as_sent(batch, schema) for batch in (() if recall else batches))
         try:
             connection, answer = self._send(address, request, schema, rows)
             if answer["status"] != "ok":
@@ -135,6 +137,11 @@ class Exchange:
         except BaseException:
             _forget(address)  # half of a stream is on its way: nothing else may follow it
             raise
+
+    def _as_sent(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        if self.layout is not None:
+            return self.layout.unpacked(batch, schema)
+        return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
     def _send(
         self, address: Address, request: dict[str, Any], schema: pa.Schema, rows: Iterator[pa.RecordBatch]

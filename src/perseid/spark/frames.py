@@ -135,7 +135,8 @@ class Frames:
         if inputs is None:
             rows = self.spark.range(0, len(routes), 1, len(routes))
         else:
-            rows = to_rows(node, inputs, ordered=compiled.ordered, bounds=[r.slots[1] for r in routes], extra=extra)
+            bounds = [route.slots[1] for route in routes]
+            rows = to_rows(node, inputs, ordered=compiled.ordered, bounds=bounds, extra=extra, layout=compiled.layout)
         shards = []
         for route in routes:
             assert route.host is not None
@@ -149,6 +150,7 @@ class Frames:
             secret=self.secret,
             schema=compiled.rows_arrow,
             output=compiled.output_arrow,
+            layout=compiled.layout,
             only=only,
             recalled=recalled,
             aside=aside,

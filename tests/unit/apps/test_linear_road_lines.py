@@ -117,3 +117,8 @@ def test_an_epoch_without_rows_has_no_answers() -> None:
     empty = table_of([GOOD]).slice(0, 0)
     assert all(not lines for lines in answers(chain(), [empty]).values())
     assert isinstance(empty, pa.Table)
+
+
+def test_traffic_whose_peak_lasts_longer_than_it_is_refused() -> None:
+    with pytest.raises(SettingsError, match="a peak of 0 to 99 of 100 seconds, got 100"):
+        generate.Traffic(seconds=100, peak_s=100)

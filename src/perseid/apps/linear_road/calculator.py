@@ -33,9 +33,9 @@ RESET_S: Final = 60  # a car that enters after so long is a new one
 FORGET_S: Final = 300  # a car that was silent for so long is a new one, wherever it reports from
 
 CAR: Final = np.dtype(
-    [("key", "i8"), ("time", "i4"), ("pos", "i4"), ("toll", "i4"), ("minute", "i4"), ("seg", "u1"), ("first_seg", "u1"),
-     ("lane", "u1"), ("still", "u1"), ("unused", "i4")]
+    [("key", "i8"), ("time", "i4"), ("pos", "i4"), ("toll", "i4"), ("seg", "u1"), ("first_seg", "u1"), ("lane", "u1"), ("still", "u1")]
 )  # fmt: skip
+"""Of a car's last report. ``still`` counts reports from one place, so it is 0 only where nothing has been written yet."""
 
 OUTPUT: Final = (
     "type tinyint, time int, vid int, xway smallint, dir tinyint, lav smallint, toll int, ahead smallint, charge int,"
@@ -137,13 +137,13 @@ class TollCalculator(Operator):
         minute = self.traffic.minute
         cars = key_table.gather(self.cars, at)
         silent = time - cars["time"]
-        known = cars["minute"] > 0
+        known = cars["still"] > 0
         fresh = ~known | (silent > FORGET_S) | ((lane == ENTRY_LANE) & (silent > RESET_S))
         ignored = ~fresh & (cars["lane"] == EXIT_LANE) & (lane != ENTRY_LANE)
         same = ~fresh & (lane == cars["lane"]) & (pos == cars["pos"])
         still = np.where(same, np.minimum(cars["still"], 250) + 1, 1).astype(np.uint8)
         entered = (fresh | (seg != cars["seg"])) & ~ignored
-        in_minute = cars["minute"] == minute
+        in_minute = known & (cars["time"] >= (minute - 1) * 60)
         first = ~ignored & ~(in_minute & ((seg == cars["seg"]) | (seg == cars["first_seg"])))
 
         segment = reports["segment"][rows]
@@ -161,9 +161,9 @@ class TollCalculator(Operator):
         charge = np.where(entered & ~fresh, cars["toll"], 0)
         toll = answers[1][segment]
         after = np.empty_like(cars)
-        after["key"], after["time"], after["pos"], after["minute"] = cars["key"], time, pos, minute
+        after["key"], after["time"], after["pos"] = cars["key"], np.maximum(time, (minute - 1) * 60), pos
         after["toll"] = np.where(entered, np.where(lane == EXIT_LANE, 0, toll), cars["toll"])
-        after["seg"], after["lane"], after["still"], after["unused"] = seg, lane, still, 0
+        after["seg"], after["lane"], after["still"] = seg, lane, still
         after["first_seg"] = np.where(in_minute, cars["first_seg"], seg)
         if ignored.any():
             after[ignored] = cars[ignored]

@@ -2,7 +2,7 @@
 
 All expressways are simulated at once, in columns. A car reports every 30 s, so the cars that report in second t are one
 cohort, t modulo 30, and a second costs a few passes over its cohort. The load rises in a straight line from
-``first_rate`` to ``peak_rate`` reports a second and expressway over the whole run, as the benchmark's does over three hours.
+``first_rate`` to ``peak_rate`` reports a second and expressway, as the benchmark's does over three hours, and may stay there.
 
 Invariant: what happens in a second depends on the seed and the seconds before it only; the same seed gives the same feed.
 """
@@ -46,11 +46,22 @@ class Traffic:
     crash_every_s: float = 600.0  # on each expressway, about
     balance_share: float = 0.01  # of reports that come with a question
     daily_share: float = 0.002
+    peak_s: int = 0  # how long the peak lasts, at the end of ``seconds``
+    room: float = 70.0  # as many cars in a mile drive as fast as they like
 
     def __post_init__(self) -> None:
         for name in ("xways", "seconds", "first_rate", "peak_rate", "crash_every_s"):
             if not getattr(self, name) > 0:
                 raise SettingsError(f"linear road: expected {name} above 0, got {getattr(self, name)!r}")
+        if not 0 <= self.peak_s < self.seconds:
+            raise SettingsError(
+                f"linear road: expected a peak of 0 to {self.seconds - 1} of {self.seconds} seconds, got {self.peak_s!r}"
+            )
+
+    def rate(self, second: int) -> float:
+        """Reports a second and expressway."""
+        risen = min(1.0, second / max(1, self.seconds - self.peak_s - 1))
+        return self.first_rate + (self.peak_rate - self.first_rate) * risen
 
 
 def seconds(traffic: Traffic) -> Iterator[pa.Table]:
@@ -114,7 +125,9 @@ class _Simulation:
     def _drive(self, cars: Ints, second: int, random: np.random.Generator) -> tuple[Ints, Ints]:
         """Half a minute further: slower where there are many cars, not at all after a crash; the last mile on the exit lane."""
         crowd = np.maximum(self._density[self._segment(cars)], 1)
-        speed = np.clip(cars["wish"] * np.minimum(1.0, 70 / crowd) * random.uniform(0.8, 1.1, len(cars)), 8, 100)
+        speed = np.clip(
+            cars["wish"] * np.minimum(1.0, self._traffic.room / crowd) * random.uniform(0.8, 1.1, len(cars)), 8, 100
+        )
         stands = cars["until"] > second
         way = np.where(stands, 0, speed * _FEET_PER_S * REPORT_EVERY_S)
         pos = np.clip(cars["pos"] + np.where(cars["dir"] == 0, way, -way), 0, SEGMENTS * SEGMENT_FEET - 1)
@@ -127,9 +140,8 @@ class _Simulation:
     def _enter(self, cars: Ints, second: int, random: np.random.Generator) -> Ints:
         """As many new cars as the cohort needs to report at the wanted rate."""
         traffic = self._traffic
-        rate = traffic.first_rate + (traffic.peak_rate - traffic.first_rate) * second / max(1, traffic.seconds - 1)
         there = np.bincount(cars["xway"], minlength=traffic.xways)
-        xway = np.repeat(np.arange(traffic.xways), np.maximum(0, round(rate) - there))
+        xway = np.repeat(np.arange(traffic.xways), np.maximum(0, round(traffic.rate(second)) - there))
         count = len(xway)
         new = np.zeros(count, _CAR)
         new["vid"] = self._next_vid + np.arange(count)

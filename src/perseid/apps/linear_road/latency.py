@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.parquet as pq
 
 LIMIT_S = 5.0
@@ -33,18 +35,41 @@ class Latency:
         )
 
 
-def latency_of(folder: Path, began_ms: int, speed: float) -> Latency | None:
-    """Of the answers below ``folder`` that were committed since the feed began; None if there are none."""
-    parts = []
+@dataclass(frozen=True)
+class Lateness:
+    """Of every answer of a run: the second it belongs to, and how many seconds after it the answer was there."""
+
+    second: npt.NDArray[Any]
+    late_s: npt.NDArray[Any]
+
+    def since(self, second: int) -> Lateness:
+        """Of the answers that belong to this second or a later one."""
+        later = self.second >= second
+        return Lateness(self.second[later], self.late_s[later])
+
+    def summary(self) -> Latency | None:
+        """None if there are no answers."""
+        if not len(self.late_s):
+            return None
+        middle, p95, p99 = (float(number) for number in np.percentile(self.late_s, (50, 95, 99)))
+        worst, within = float(self.late_s.max()), float(np.mean(self.late_s <= LIMIT_S))
+        return Latency(len(self.late_s), middle, p95, p99, worst, within)
+
+
+def lateness_of(folder: Path, began_ms: int, speed: float) -> Lateness:
+    """Of the answers below ``folder`` that were committed since the feed began."""
+    seconds, late = [np.empty(0, np.int32)], [np.empty(0)]
     for marker in folder.glob("epoch=*/_perseid.json"):
         committed_ms = marker.stat().st_mtime * 1000
         if committed_ms < began_ms:
             continue
         for file in marker.parent.glob("part-*.parquet"):
-            due_ms = began_ms + (pq.ParquetFile(file).read(columns=["time"])["time"].to_numpy() + 1) * 1000 / speed
-            parts.append((committed_ms - due_ms) / 1000)
-    if not parts:
-        return None
-    seconds = np.concatenate(parts)
-    middle, p95, p99 = (float(np.percentile(seconds, share)) for share in (50, 95, 99))
-    return Latency(len(seconds), middle, p95, p99, float(seconds.max()), float(np.mean(seconds <= LIMIT_S)))
+            second = pq.ParquetFile(file).read(columns=["time"])["time"].to_numpy()
+            seconds.append(second)
+            late.append((committed_ms - began_ms) / 1000 - (second + 1) / speed)
+    return Lateness(np.concatenate(seconds), np.concatenate(late))
+
+
+def latency_of(folder: Path, began_ms: int, speed: float) -> Latency | None:
+    """Of the answers below ``folder`` that were committed since the feed began; None if there are none."""
+    return lateness_of(folder, began_ms, speed).summary()

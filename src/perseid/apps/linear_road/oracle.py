@@ -57,6 +57,7 @@ class Oracle:
             self._history[vid, day, xway] = toll
         self._cars: dict[tuple[int, int, int], _Car] = {}
         self._segments: dict[tuple[int, int, int, int], _Segment] = {}
+        self._last_minutes: dict[tuple[int, int, int, int], tuple[int, int]] = {}
         self._stopped: dict[tuple[int, int, int, int], list[int]] = {}
         self._accidents: dict[tuple[int, int, int], _Accident] = {}
         self._balances: dict[int, int] = {}
@@ -68,7 +69,11 @@ class Oracle:
         numbers = _numbers(text)
         if numbers is None:
             self.answers.malformed.append(text)
-            return
+        else:
+            self.take(numbers)
+
+    def take(self, numbers: Line) -> None:
+        """Take the 15 numbers of one line."""
         kind, time = numbers[:2]
         if kind == 9:
             self._history[numbers[2], numbers[14], numbers[4]] = numbers[9]
@@ -136,13 +141,7 @@ class Oracle:
             accident.cleared = minute
 
     def _enters(self, time: int, minute: int, xway: int, dir: int, seg: int, vid: int) -> int:
-        speeds: list[int] = []
-        for before in range(minute - 5, minute):
-            past = self._segments.get((xway, dir, seg, before))
-            speeds += past.speeds if past is not None else []
-        lav = _rounded_mean(speeds) if speeds else 0
-        last = self._segments.get((xway, dir, seg, minute - 1))
-        cars = len(last.cars) if last is not None else 0
+        lav, cars = self._before(xway, dir, seg, minute)
         toll = 2 * (cars - 50) ** 2 if lav < 40 and cars > 50 else 0
         for step in range(5):
             where = seg + step if dir == 0 else seg - step
@@ -153,6 +152,19 @@ class Oracle:
                 break
         self.answers.toll.append((vid, time, lav, toll))
         return toll
+
+    def _before(self, xway: int, dir: int, seg: int, minute: int) -> tuple[int, int]:
+        """LAV and cars that decide the toll of a minute: all lines of the minutes before are in, so this is worked out once."""
+        known = self._last_minutes.get((xway, dir, seg, minute))
+        if known is None:
+            speeds: list[int] = []
+            for before in range(minute - 5, minute):
+                past = self._segments.get((xway, dir, seg, before))
+                speeds += past.speeds if past is not None else []
+            last = self._segments.get((xway, dir, seg, minute - 1))
+            known = _rounded_mean(speeds) if speeds else 0, len(last.cars) if last is not None else 0
+            self._last_minutes[xway, dir, seg, minute] = known
+        return known
 
 
 def _numbers(text: str) -> Line | None:

@@ -103,7 +103,12 @@ def of_oracle(input_lines: Iterable[str], history: Iterable[str] = ()) -> tuple[
     for line in input_lines:
         oracle.line(line)
     answers = oracle.end()
-    return {kind: Counter(",".join(map(str, row)) for row in getattr(answers, kind)) for kind in KINDS}, answers
+    return of_answers(answers), answers
+
+
+def of_answers(answers: Answers) -> Lines:
+    """The oracle's answers."""
+    return {kind: Counter(",".join(map(str, row)) for row in getattr(answers, kind)) for kind in KINDS}
 
 
 def text_lines(file: Path) -> Iterator[str]:
