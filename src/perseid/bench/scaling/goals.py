@@ -20,15 +20,19 @@ GOALS: Mapping[str, tuple[Goal, ...]] = {
     "parallel": (
         Goal("recovery on two hosts, against one", "parallel_recovery_s", "s", "at most", 0.7, "serial_recovery_s"),
     ),
+    "road": (Goal("Linear Road: expressways, all answers right", "road_l", "", "at least", 100),),
     "overhead": (
         Goal("95th percentile of latency, medium state", "overhead_medium_percent", "%", "at most", 10, least=-10),
     ),
 }
 
 TOLD = (
-    ("rising load: median latency", "rising_p50_ms", "ms", "153 ms (Linear Road, 50 VMs)"),
-    ("rising load: 95th percentile", "rising_p95_ms", "ms", "700 ms"),
-    ("rising load: 99th percentile", "rising_p99_ms", "ms", "1,459 ms"),
+    ("Linear Road: median latency", "road_median_ms", "ms", "153 ms (L = 350 on 50 VMs)"),
+    ("Linear Road: 95th percentile", "road_p95_ms", "ms", "700 ms"),
+    ("Linear Road: 99th percentile", "road_p99_ms", "ms", "1,459 ms"),
+    ("rising load: median latency", "rising_p50_ms", "ms", "peaks of 4 s after a scale out"),
+    ("rising load: 95th percentile", "rising_p95_ms", "ms", ""),
+    ("rising load: 99th percentile", "rising_p99_ms", "ms", ""),
     ("rising load: shards at the end", "rising_final_shards", "", "grows with the rate"),
     ("open loop: rows dropped", "open_dropped_percent", "%", "none, once scaled out"),
     ("open loop: shards at the end", "open_final_shards", "", "550,000 tuples/s borne"),

@@ -37,6 +37,9 @@ class Sizes:
     thresholds: tuple[float, ...]
     threshold_s: float
     threshold_rate: int
+    xways: tuple[int, ...]  # of Linear Road, rising
+    ramp_s: int
+    peak_s: int
 
 
 FULL = Sizes(
@@ -60,6 +63,9 @@ FULL = Sizes(
     thresholds=(0.1, 0.3, 0.5, 0.7, 0.9),
     threshold_s=45,
     threshold_rate=4_000,
+    xways=(100,),
+    ramp_s=150,
+    peak_s=180,
 )
 QUICK = Sizes(
     state_mb=100,
@@ -74,12 +80,15 @@ QUICK = Sizes(
     states=("medium",),
     overhead_rounds=1,
     overhead_s=6,
-    intervals_s=(),
-    rising_s=0,
-    rising=(1, 1),
-    open_s=0,
-    open_rate=1,
-    thresholds=(),
-    threshold_s=0,
-    threshold_rate=1,
+    intervals_s=(1,),
+    rising_s=30,
+    rising=(1_000, 14_000),
+    open_s=20,
+    open_rate=2_000_000,
+    thresholds=(0.1, 0.7),
+    threshold_s=20,
+    threshold_rate=4_000,
+    xways=(5,),
+    ramp_s=20,
+    peak_s=20,
 )
