@@ -28,7 +28,7 @@ from perseid.bench.scaling.reading import gap_around_ms
 from perseid.bench.scaling.sizes import Sizes
 
 BEFORE, AFTER = 2, 4
-CALM_S = 6.0  # under load before and after
+CALM_S = 4.0  # under load before and after
 
 
 @dataclass(frozen=True, slots=True)
