@@ -10,8 +10,10 @@ from perseid.bench.measuring.verdicts import Goal, figure
 
 GOALS: Mapping[str, tuple[Goal, ...]] = {
     "live": (
-        Goal("2 to 4 shards under load: input paused", "live_pause_ms", "ms", "at most", 1_000),
-        Goal("stop, repartition, start on Spark, against it", "spark_outage_s", "s", "at least", 10, "live_gap_s"),
+        Goal("2 to 4 shards under load: input paused", "live_pause_s", "s", "at most", 1),
+        Goal(
+            "the same, against stop, repartition, start on Spark", "live_pause_s", "s", "at most", 0.1, "spark_pause_s"
+        ),
     ),
     "recovery": (
         Goal("recovery, against upstream backup", "state_recovery_s", "s", "at most", 1 / 3, "upstream_recovery_s"),
@@ -27,6 +29,8 @@ GOALS: Mapping[str, tuple[Goal, ...]] = {
 }
 
 TOLD = (
+    ("2 to 4 shards: longest time without output", "live_gap_s", "s", ""),
+    ("the same on Spark, stopped and started", "spark_gap_s", "s", ""),
     ("Linear Road: median latency", "road_median_ms", "ms", "153 ms (L = 350 on 50 VMs)"),
     ("Linear Road: 95th percentile", "road_p95_ms", "ms", "700 ms"),
     ("Linear Road: 99th percentile", "road_p99_ms", "ms", "1,459 ms"),
