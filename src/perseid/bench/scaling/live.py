@@ -127,10 +127,17 @@ def stop_repartition_start(work: Path, keys: int, rows_per_s: int) -> Restarted:
         again.stop()
     state: dict[str, Any] = again.recentProgress[-1]["stateOperators"][0]
     assert state["numShufflePartitions"] == AFTER, f"the query runs with {state['numShufflePartitions']} partitions"
+    first, last_ms = after[0], before[-1].at_ms
     return Restarted(
-        (after[0].at_ms - after[0].ms - before[-1].at_ms) / 1000, (after[0].at_ms - before[-1].at_ms) / 1000, stopped - asked, repartitioned - stopped, started - repartitioned,
-        _size(work / "checkpoint" / "state") / 1e6, [c for c in (*before, *after) if c.rows < keys // 10], stopped_ms,
-    )  # fmt: skip
+        pause_s=(first.at_ms - first.ms - last_ms) / 1000,
+        gap_s=(first.at_ms - last_ms) / 1000,
+        stop_s=stopped - asked,
+        repartition_s=repartitioned - stopped,
+        start_s=started - repartitioned,
+        state_mb=_size(work / "checkpoint" / "state") / 1e6,
+        commits=[c for c in (*before, *after) if c.rows < keys // 10],
+        stopped_ms=stopped_ms,
+    )
 
 
 def _start(work: Path) -> StreamingQuery:
