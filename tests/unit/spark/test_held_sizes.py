@@ -42,8 +42,19 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HeldShards:
         retained=False,
     )
     shards = HeldShards(Store.at(str(tmp_path / "root")), None, tmp_path, [spec])
-    entries = [{"operator": "pool", "index": i, "parts": [], "epoch": 0, "homes": [], "upto": 0} for i in range(2)]
-    shards.adopt(shards.restored({"version": 1, "retain_from": 1, "shards": entries})[0])
+    entries = [
+        {
+            "operator": "pool",
+            "index": i,
+            "slots": [128 * i, 128 + 128 * i],
+            "parts": [],
+            "epoch": 0,
+            "homes": [],
+            "upto": 0,
+        }
+        for i in range(2)
+    ]
+    shards.adopt(shards.restored({"version": 1, "retain_from": 1, "shards": entries, "before": []})[0])
     return shards
 
 
