@@ -8,18 +8,19 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, DataType, ShortType, StructType
 
 from perseid.errors import GraphError
 from perseid.graph.graph import Graph
 from perseid.graph.nodes import EpochInfo, SinkNode, SourceNode, StatefulNode, TransformNode, UnionNode
-from perseid.spark.packed import layout_for, packed, shard_of
+from perseid.spark.packed import layout_for, packed, packed_shard, quoted
 from perseid.spark.rows import INPUT, ORDER, input_column
 from perseid.spark.words import Layout
 from perseid.vocabulary import SLOTS, Epoch, Offset
@@ -167,15 +168,11 @@ def union(inputs: list[DataFrame]) -> DataFrame:
     return df
 
 
-def shard_column(node: StatefulNode, columns: list[Column], bounds: list[int]) -> Column:
-    """The shard of a row: its slot, looked up among the upper bounds of the shards' slot ranges."""
-    if len(bounds) == 1:
-        return F.lit(0)
-    slot = F.pmod(F.xxhash64(*columns), F.lit(SLOTS))
-    shard = F.when(slot < bounds[0], F.lit(0))
-    for index, bound in enumerate(bounds[1:-1], start=1):
-        shard = shard.when(slot < bound, F.lit(index))
-    return shard.otherwise(F.lit(len(bounds) - 1))
+def shard_sql(key: Sequence[str], bounds: list[int]) -> str:
+    """The shard of a row, as SQL: its slot, looked up among the upper bounds of the shards' slot ranges."""
+    slot = f"pmod(xxhash64({', '.join(quoted(column) for column in key)}), {SLOTS}L)"
+    cases = "".join(f"WHEN {slot} < {bound} THEN {index} " for index, bound in enumerate(bounds[:-1]))
+    return f"CASE {cases}ELSE {len(bounds) - 1} END" if cases else "0"
 
 
 def to_rows(
@@ -191,19 +188,21 @@ def to_rows(
 
     ``extra`` are columns of Perseid's own that travel along (the epoch, in a replay).
     """
-    keys = [[df[c] for c in node.key[name]] for name, df in zip(node.input_names, inputs, strict=True)]
+    place = [f"monotonically_increasing_id() AS {ORDER}"] if ordered else []
     if len(inputs) == 1:
-        df, columns = inputs[0], keys[0]
+        df, key = inputs[0], node.key[node.input_names[0]]
         if node.combine is not None:
-            return _combined(node, df, columns, bounds, extra)
-        place = [F.monotonically_increasing_id().alias(ORDER)] if ordered else []
-        if layout is not None and bounds is not None:
-            df = packed(df, layout, shard_column(node, columns, bounds), *place)
-            return df.repartitionById(len(bounds), shard_of(df, layout))
-        df = df.select("*", *place)
-        return df if bounds is None else df.repartitionById(len(bounds), shard_column(node, columns, bounds))
+            return _combined(node, df, bounds, extra)
+        if bounds is None:
+            return df.selectExpr("*", *place)
+        shard = shard_sql(key, bounds)
+        if layout is None:
+            df = df.selectExpr("*", *place)
+        else:
+            df, shard = packed(df, layout, shard, *extra, *place), packed_shard(layout)
+        return df.repartitionById(len(bounds), F.expr(shard))
     tagged = []
-    for index, (df, columns) in enumerate(zip(inputs, keys, strict=True)):
+    for index, (name, df) in enumerate(zip(node.input_names, inputs, strict=True)):
         own = [c for c in df.columns if c not in extra]
         structs = [
             F.struct(*[other[c] for c in other.columns if c not in extra]).alias(input_column(i))
@@ -212,26 +211,22 @@ def to_rows(
             for i, other in enumerate(inputs)
         ]
         assert own
-        shard = shard_column(node, columns, bounds or [SLOTS])
-        tagged.append(df.select(F.lit(index).alias(INPUT), shard.alias("__perseid_shard"), *structs, *extra))
-    df = union(tagged)
-    if ordered:
-        df = df.withColumn(ORDER, F.monotonically_increasing_id())
+        home = F.expr(shard_sql(node.key[name], bounds or [SLOTS])).alias("__perseid_shard")
+        tagged.append(df.select(F.lit(index).alias(INPUT), home, *structs, *extra))
+    df = union(tagged).selectExpr("*", *place)
     if bounds is not None:
         df = df.repartitionById(len(bounds), "__perseid_shard")
     return df.drop("__perseid_shard")
 
 
-def _combined(
-    node: StatefulNode, df: DataFrame, columns: list[Column], bounds: list[int] | None, extra: tuple[str, ...]
-) -> DataFrame:
+def _combined(node: StatefulNode, df: DataFrame, bounds: list[int] | None, extra: tuple[str, ...]) -> DataFrame:
     """Partial aggregation by Spark, per shard, between the shuffle and Python."""
     assert node.combine is not None
     aggregates = [F.expr(expression).alias(name) for name, expression in node.combine.items()]
-    df = df.withColumn("__perseid_shard", shard_column(node, columns, bounds or [SLOTS]))
+    (keys,) = node.key.values()
+    df = df.withColumn("__perseid_shard", F.expr(shard_sql(keys, bounds or [SLOTS])))
     if bounds is not None:
         df = df.repartitionById(len(bounds), "__perseid_shard")
-    (keys,) = node.key.values()
     return df.groupBy("__perseid_shard", *extra, *keys).agg(*aggregates).drop("__perseid_shard")
 
 

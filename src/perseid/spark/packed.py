@@ -1,11 +1,14 @@
-"""Narrow columns put side by side into words, by Spark, before the shuffle; ``words`` says why, and takes them apart again."""
+"""Narrow columns put side by side into words, by Spark, before the shuffle; ``words`` says why, and takes them apart again.
+
+Written as SQL: a few strings cross from Python to the JVM, where an expression built by function calls would cross hundreds of times,
+in every epoch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import replace
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 from pyspark.sql.types import BooleanType, ByteType, DataType, DateType, IntegerType, ShortType, StructType
 
 from perseid.spark.rows import SHARD
@@ -16,41 +19,32 @@ _BITS: dict[type[DataType], int] = {BooleanType: 1, ByteType: 8, ShortType: 16, 
 
 def layout_for(schema: StructType) -> Layout | None:
     """How rows with these columns travel; None: as they are."""
-    return layout_of({field.name: _BITS[type(field.dataType)] for field in schema if type(field.dataType) in _BITS})
+    layout = layout_of({field.name: _BITS[type(field.dataType)] for field in schema if type(field.dataType) in _BITS})
+    if layout is None:
+        return None
+    dates = frozenset(field.name for field in schema if isinstance(field.dataType, DateType))
+    return replace(layout, dates=dates, others=tuple(name for name in schema.names if name not in layout.columns))
 
 
-def packed(df: DataFrame, layout: Layout, shard: Column, *more: Column) -> DataFrame:
-    """The rows of ``df`` as words, their other columns, and ``more`` columns."""
-    columns = {name: df[f"`{name}`"] for name in df.columns}
-    fields = {name: F.coalesce(_number(columns[name], df.schema[name].dataType), _long(0)) for name in layout.columns}
-    fields[SHARD] = shard.cast("long")
-    fields[NULLS] = _either(
-        F.when(columns[name].isNull(), _long(1 << bit)).otherwise(_long(0)) for bit, name in enumerate(layout.columns)
-    )
-    words: list[list[Column]] = [[] for _ in range(layout.words)]
+def packed(df: DataFrame, layout: Layout, shard: str, *more: str) -> DataFrame:
+    """The rows of ``df`` as words, their other columns, and ``more`` columns; ``shard`` and those are SQL."""
+    numbers = {n: f"unix_date({quoted(n)})" if n in layout.dates else quoted(n) for n in layout.columns}
+    fields = {name: f"coalesce(cast({number} AS bigint), 0L)" for name, number in numbers.items()}
+    fields[SHARD] = f"cast({shard} AS bigint)"
+    fields[NULLS] = " | ".join(f"if({quoted(name)} IS NULL, {1 << n}L, 0L)" for n, name in enumerate(layout.columns))
+    words: list[list[str]] = [[] for _ in range(layout.words)]
     for name, place in layout.places.items():
-        words[place.word].append(F.shiftleft(fields[name].bitwiseAND(_long(place.mask)), place.shift))
-    named = [_either(parts).alias(word_column(number)) for number, parts in enumerate(words)]
-    return df.select(*named, *(column for name, column in columns.items() if name not in layout.columns), *more)
+        words[place.word].append(f"shiftleft(({fields[name]}) & {place.mask}L, {place.shift})")
+    named = [f"{' | '.join(parts)} AS {word_column(number)}" for number, parts in enumerate(words)]
+    return df.selectExpr(*named, *map(quoted, layout.others), *more)
 
 
-def shard_of(df: DataFrame, layout: Layout) -> Column:
-    """The shard of a packed row."""
+def packed_shard(layout: Layout) -> str:
+    """The shard of a packed row, as SQL."""
     place = layout.places[SHARD]
-    return F.shiftright(df[word_column(place.word)], place.shift).bitwiseAND(_long(place.mask)).cast("int")
+    return f"cast(shiftright({word_column(place.word)}, {place.shift}) & {place.mask}L AS int)"
 
 
-def _number(column: Column, kind: DataType) -> Column:
-    return (F.unix_date(column) if isinstance(kind, DateType) else column).cast("long")
-
-
-def _long(number: int) -> Column:
-    return F.lit(number).cast("long")
-
-
-def _either(parts: Iterable[Column]) -> Column:
-    """All bits of several numbers."""
-    first, *others = parts
-    for other in others:
-        first = first.bitwiseOR(other)
-    return first
+def quoted(name: str) -> str:
+    """A column's name in SQL."""
+    return "`" + name.replace("`", "``") + "`"
