@@ -9,18 +9,18 @@ import contextlib
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, DataType, ShortType, StructType
 
 from perseid.errors import GraphError
 from perseid.graph.graph import Graph
 from perseid.graph.nodes import EpochInfo, SinkNode, SourceNode, StatefulNode, TransformNode, UnionNode
-from perseid.spark.packed import layout_for, packed, packed_shard, quoted
+from perseid.spark.packed import Packed, column_named, layout_for
 from perseid.spark.rows import INPUT, ORDER, input_column
 from perseid.spark.words import Layout
 from perseid.vocabulary import SLOTS, Epoch, Offset
@@ -50,6 +50,15 @@ class CompiledOperator:
     ordered: bool
     layout: Layout | None  # of its rows on the way
     key_types: tuple[str, ...]  # Arrow's names, on which slots depend
+    _packed: dict[tuple[int, ...], Packed] = field(default_factory=dict)
+
+    def packed(self, bounds: Sequence[int]) -> Packed | None:
+        """What packs its rows for shards whose slots end there; None where rows travel as they are."""
+        found = self._packed.get(tuple(bounds))
+        if found is None and self.layout is not None:
+            shard = shard_column(self.node.key[self.node.input_names[0]], bounds)
+            found = self._packed[tuple(bounds)] = Packed(self.layout, shard, len(bounds))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +177,15 @@ def union(inputs: list[DataFrame]) -> DataFrame:
     return df
 
 
-def shard_sql(key: Sequence[str], bounds: list[int]) -> str:
-    """The shard of a row, as SQL: its slot, looked up among the upper bounds of the shards' slot ranges."""
-    slot = f"pmod(xxhash64({', '.join(quoted(column) for column in key)}), {SLOTS}L)"
-    cases = "".join(f"WHEN {slot} < {bound} THEN {index} " for index, bound in enumerate(bounds[:-1]))
-    return f"CASE {cases}ELSE {len(bounds) - 1} END" if cases else "0"
+def shard_column(key: Sequence[str], bounds: Sequence[int]) -> Column:
+    """The shard of a row: its slot, looked up among the upper bounds of the shards' slot ranges."""
+    if len(bounds) == 1:
+        return F.lit(0)
+    slot = F.pmod(F.xxhash64(*(column_named(name) for name in key)), F.lit(SLOTS))
+    shard = F.when(slot < bounds[0], F.lit(0))
+    for index, bound in enumerate(bounds[1:-1], start=1):
+        shard = shard.when(slot < bound, F.lit(index))
+    return shard.otherwise(F.lit(len(bounds) - 1))
 
 
 def to_rows(
@@ -182,25 +195,22 @@ def to_rows(
     ordered: bool,
     bounds: list[int] | None = None,
     extra: tuple[str, ...] = (),
-    layout: Layout | None = None,
+    packed: Packed | None = None,
 ) -> DataFrame:
-    """The rows of an operator as they go to its hosts; with ``bounds``, packed and brought together by shard.
+    """The rows of an operator as they go to its hosts; with ``bounds``, brought together by shard, which ``packed`` does its own way.
 
     ``extra`` are columns of Perseid's own that travel along (the epoch, in a replay).
     """
-    place = [f"monotonically_increasing_id() AS {ORDER}"] if ordered else []
+    place = [F.monotonically_increasing_id().alias(ORDER)] if ordered else []
     if len(inputs) == 1:
-        df, key = inputs[0], node.key[node.input_names[0]]
+        df = inputs[0]
         if node.combine is not None:
             return _combined(node, df, bounds, extra)
-        if bounds is None:
-            return df.selectExpr("*", *place)
-        shard = shard_sql(key, bounds)
-        if layout is None:
-            df = df.selectExpr("*", *place)
-        else:
-            df, shard = packed(df, layout, shard, *extra, *place), packed_shard(layout)
-        return df.repartitionById(len(bounds), F.expr(shard))
+        if packed is not None:
+            return packed.of(df, *extra, *place)
+        df = df.select("*", *place)
+        key = node.key[node.input_names[0]]
+        return df if bounds is None else df.repartitionById(len(bounds), shard_column(key, bounds))
     tagged = []
     for index, (name, df) in enumerate(zip(node.input_names, inputs, strict=True)):
         own = [c for c in df.columns if c not in extra]
@@ -211,9 +221,9 @@ def to_rows(
             for i, other in enumerate(inputs)
         ]
         assert own
-        home = F.expr(shard_sql(node.key[name], bounds or [SLOTS])).alias("__perseid_shard")
-        tagged.append(df.select(F.lit(index).alias(INPUT), home, *structs, *extra))
-    df = union(tagged).selectExpr("*", *place)
+        shard = shard_column(node.key[name], bounds or [SLOTS])
+        tagged.append(df.select(F.lit(index).alias(INPUT), shard.alias("__perseid_shard"), *structs, *extra))
+    df = union(tagged).select("*", *place)
     if bounds is not None:
         df = df.repartitionById(len(bounds), "__perseid_shard")
     return df.drop("__perseid_shard")
@@ -224,7 +234,7 @@ def _combined(node: StatefulNode, df: DataFrame, bounds: list[int] | None, extra
     assert node.combine is not None
     aggregates = [F.expr(expression).alias(name) for name, expression in node.combine.items()]
     (keys,) = node.key.values()
-    df = df.withColumn("__perseid_shard", F.expr(shard_sql(keys, bounds or [SLOTS])))
+    df = df.withColumn("__perseid_shard", shard_column(keys, bounds or [SLOTS]))
     if bounds is not None:
         df = df.repartitionById(len(bounds), "__perseid_shard")
     return df.groupBy("__perseid_shard", *extra, *keys).agg(*aggregates).drop("__perseid_shard")

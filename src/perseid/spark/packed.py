@@ -1,14 +1,15 @@
 """Narrow columns put side by side into words, by Spark, before the shuffle; ``words`` says why, and takes them apart again.
 
-Written as SQL: a few strings cross from Python to the JVM, where an expression built by function calls would cross hundreds of times,
-in every epoch.
+The expressions are hundreds of calls from Python into the JVM, so they are made once for every division of the keys, not in every epoch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, ByteType, DataType, DateType, IntegerType, ShortType, StructType
 
 from perseid.spark.rows import SHARD
@@ -26,25 +27,45 @@ def layout_for(schema: StructType) -> Layout | None:
     return replace(layout, dates=dates, others=tuple(name for name in schema.names if name not in layout.columns))
 
 
-def packed(df: DataFrame, layout: Layout, shard: str, *more: str) -> DataFrame:
-    """The rows of ``df`` as words, their other columns, and ``more`` columns; ``shard`` and those are SQL."""
-    numbers = {n: f"unix_date({quoted(n)})" if n in layout.dates else quoted(n) for n in layout.columns}
-    fields = {name: f"coalesce(cast({number} AS bigint), 0L)" for name, number in numbers.items()}
-    fields[SHARD] = f"cast({shard} AS bigint)"
-    fields[NULLS] = " | ".join(f"if({quoted(name)} IS NULL, {1 << n}L, 0L)" for n, name in enumerate(layout.columns))
-    words: list[list[str]] = [[] for _ in range(layout.words)]
+class Packed:
+    """The rows of an operator under one division of its keys."""
+
+    def __init__(self, layout: Layout, shard: Column, shards: int) -> None:
+        place = layout.places[SHARD]
+        self._columns = [*_words(layout, shard), *(column_named(name) for name in layout.others)]
+        self._shards = shards
+        self._shard = F.shiftright(word_column(place.word), place.shift).bitwiseAND(_long(place.mask)).cast("int")
+
+    def of(self, df: DataFrame, *more: str | Column) -> DataFrame:
+        """The rows of ``df`` packed, with ``more`` columns beside them, brought together by shard."""
+        return df.select(*self._columns, *more).repartitionById(self._shards, self._shard)
+
+
+def column_named(name: str) -> Column:
+    """The column of this very name, whatever characters are in it."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _words(layout: Layout, shard: Column) -> list[Column]:
+    columns = {name: column_named(name) for name in layout.columns}
+    numbers = {name: F.unix_date(column) if name in layout.dates else column for name, column in columns.items()}
+    fields = {name: F.coalesce(number.cast("long"), _long(0)) for name, number in numbers.items()}
+    fields[SHARD] = shard.cast("long")
+    nulls = enumerate(column.isNull() for column in columns.values())
+    fields[NULLS] = _either(F.when(is_null, _long(1 << bit)).otherwise(_long(0)) for bit, is_null in nulls)
+    words: list[list[Column]] = [[] for _ in range(layout.words)]
     for name, place in layout.places.items():
-        words[place.word].append(f"shiftleft(({fields[name]}) & {place.mask}L, {place.shift})")
-    named = [f"{' | '.join(parts)} AS {word_column(number)}" for number, parts in enumerate(words)]
-    return df.selectExpr(*named, *map(quoted, layout.others), *more)
+        words[place.word].append(F.shiftleft(fields[name].bitwiseAND(_long(place.mask)), place.shift))
+    return [_either(parts).alias(word_column(number)) for number, parts in enumerate(words)]
 
 
-def packed_shard(layout: Layout) -> str:
-    """The shard of a packed row, as SQL."""
-    place = layout.places[SHARD]
-    return f"cast(shiftright({word_column(place.word)}, {place.shift}) & {place.mask}L AS int)"
+def _long(number: int) -> Column:
+    return F.lit(number).cast("long")
 
 
-def quoted(name: str) -> str:
-    """A column's name in SQL."""
-    return "`" + name.replace("`", "``") + "`"
+def _either(parts: Iterable[Column]) -> Column:
+    """All bits of several numbers."""
+    first, *others = parts
+    for other in others:
+        first = first.bitwiseOR(other)
+    return first
