@@ -24,6 +24,7 @@ from perseid.errors import PerseidError, StorageFailed
 from perseid.graph.graph import Graph, Unit
 from perseid.graph.topology import Topology
 from perseid.spark.admission import Admission
+from perseid.spark.arrow_batches import bound_by_rows
 from perseid.spark.chronicle import Chronicle
 from perseid.spark.compiled import Compiled, compile_graph
 from perseid.spark.frames import Frames
@@ -104,6 +105,7 @@ class Shell:
             sink.sink.open(spark, store)
             self._undo.callback(sink.sink.close)
         self.compiled: Compiled = compile_graph(spark, graph)
+        self._undo.callback(bound_by_rows(spark, self.compiled.schemas.values()))
         past = read_past(store, graph, self.ledger, self.checkpoints)
         own_root(store, graph)
         self.loads = Loads()
