@@ -35,6 +35,8 @@ PARTS: dict[str, Measure] = {
 }
 """All that Perseid does alone; ``live`` needs Spark's own engine, too."""
 NAMES = ("live", *PARTS)
+TIMEOUT_S = 1_800.0
+"""Of one call: to judge the answers of a hundred expressways takes its time."""
 QUICK_NAMES = ("live", "recovery", "parallel", "overhead")
 """Those that have a goal and do not take minutes by their nature, as a road does."""
 
@@ -52,7 +54,7 @@ def run(quick: bool, json_path: Path | None, plot_path: Path | None, part: str |
 
 def _measure(bench: Bench, sizes: Sizes, chosen: tuple[str, ...]) -> None:
     with bench.measuring(1 + len(chosen)) as (work, part), ExitStack() as sides:
-        perseid = sides.enter_context(Side("perseid", work))
+        perseid = sides.enter_context(Side("perseid", work, timeout_s=TIMEOUT_S))
         spark = sides.enter_context(Side("spark", work)) if "live" in chosen else None
 
         def begin() -> None:
