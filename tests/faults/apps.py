@@ -53,6 +53,16 @@ class Same(Operator):
         return rows
 
 
+class CountNarrow(Count):
+    """A count that refuses rows whose narrow columns are not those of their number."""
+
+    def process(self, rows: pa.Table) -> pa.Table:
+        seq = rows["seq"].to_numpy()
+        assert (rows["tiny"].to_numpy() == seq % 100 - 50).all() and (rows["small"].to_numpy() == -seq % 30_000).all()
+        assert rows["odd"].to_pylist() == [bool(n % 2) if n % 3 else None for n in seq]
+        return super().process(rows)
+
+
 class CountWords(Operator):
     """The same for words."""
 
@@ -275,6 +285,19 @@ def counts(out: str, rows: int, rate: float | None = None, *, operator: Operator
     stream.stateful("count", operator or Count(), key="key", shards=shards, output=COUNTED).sink(
         "out", perseid.sinks.parquet(out)
     )
+    return app
+
+
+def narrow(out: str, rows: int, rate: float | None = None) -> App:
+    """A keyed count of rows that travel packed."""
+    app = App("narrow")
+    columns = {
+        "tiny": "tinyint(id % 100 - 50)",
+        "small": "smallint(pmod(-id, 30000))",
+        "odd": "if(id % 3 = 0, NULL, id % 2 = 1)",
+    }
+    stream = app.source("numbers", numbers(rows, rate, **columns))
+    stream.stateful("count", CountNarrow(), key="key", shards=3, output=COUNTED).sink("out", perseid.sinks.parquet(out))
     return app
 
 

@@ -14,6 +14,7 @@ import apps
 
 import perseid
 from perseid import App
+from perseid.spark.arrow_batches import LIMIT, NO_LIMIT
 
 pytestmark = pytest.mark.spark
 
@@ -43,7 +44,20 @@ def test_every_value_reaches_the_operator_as_it_was(spark: SparkSession, tmp_pat
     said.sink("out", perseid.sinks.parquet(str(tmp_path / "out")))
     running = app.start(spark, root=str(tmp_path / "root"), hosts=1, spares=0, available_now=True)
     assert running.wait(240)
-    came = [tuple(row) for row in spark.read.schema(SCHEMA).parquet(str(tmp_path / "out")).collect()]
+    came = [tuple(row) for row in spark.read.parquet(str(tmp_path / "out")).drop("epoch").collect()]
     assert sorted(came, key=lambda row: row[5]) == ROWS
     if shards == 1:
         assert came == ROWS
+
+
+def test_batches_are_bounded_by_rows_alone_while_no_row_can_be_large(spark: SparkSession, tmp_path: Path) -> None:
+    before = spark.conf.get(LIMIT)
+    (tmp_path / "in").mkdir()
+    for schema, unbounded in (("n int, day date", True), ("n int, text string", False)):
+        app = App("small")
+        rows = app.source("in", perseid.sources.files(str(tmp_path / "in"), format="parquet", schema=schema))
+        rows.stateful("same", apps.Same(), key="n", output=schema).sink("out", perseid.sinks.noop())
+        running = app.start(spark, root=str(tmp_path / schema), hosts=1, spares=0)
+        assert (spark.conf.get(LIMIT) == NO_LIMIT) == unbounded
+        running.stop()
+        assert spark.conf.get(LIMIT) == before

@@ -16,7 +16,7 @@ from perseid.bench.measuring import ours, peers
 from perseid.bench.measuring.reporting import Bench
 from perseid.bench.measuring.results import Results
 from perseid.bench.measuring.side import Side
-from perseid.bench.scaling import live, load, overhead, picture, ways_back
+from perseid.bench.scaling import live, load, overhead, picture, road, ways_back
 from perseid.bench.scaling.goals import GOALS, told
 from perseid.bench.scaling.sizes import FULL, HOSTS, QUICK, Sizes
 from perseid.errors import SettingsError
@@ -31,11 +31,14 @@ PARTS: dict[str, Measure] = {
     "rising": load.measure_rising,
     "open": load.measure_open,
     "thresholds": load.measure_thresholds,
+    "road": road.measure,
 }
 """All that Perseid does alone; ``live`` needs Spark's own engine, too."""
 NAMES = ("live", *PARTS)
+TIMEOUT_S = 1_800.0
+"""Of one call: to judge the answers of a hundred expressways takes its time."""
 QUICK_NAMES = ("live", "recovery", "parallel", "overhead")
-"""Those that have a goal."""
+"""Those that have a goal and do not take minutes by their nature, as a road does."""
 
 
 def run(quick: bool, json_path: Path | None, plot_path: Path | None, part: str | None = None) -> None:
@@ -44,14 +47,14 @@ def run(quick: bool, json_path: Path | None, plot_path: Path | None, part: str |
         raise SettingsError(f"no part {part!r}; there are: {', '.join(NAMES)}")
     chosen = (part,) if part is not None else QUICK_NAMES if quick else NAMES
     bench = Bench(quick)
-    _measure(bench, FULL if quick and part not in (None, *QUICK_NAMES) else QUICK if quick else FULL, chosen)
+    _measure(bench, QUICK if quick else FULL, chosen)
     goals = tuple(goal for name in chosen for goal in GOALS.get(name, ()))
     bench.report(goals, json_path, plot_path, picture.draw, told)
 
 
 def _measure(bench: Bench, sizes: Sizes, chosen: tuple[str, ...]) -> None:
     with bench.measuring(1 + len(chosen)) as (work, part), ExitStack() as sides:
-        perseid = sides.enter_context(Side("perseid", work))
+        perseid = sides.enter_context(Side("perseid", work, timeout_s=TIMEOUT_S))
         spark = sides.enter_context(Side("spark", work)) if "live" in chosen else None
 
         def begin() -> None:

@@ -119,6 +119,7 @@ class RestoreShards:
     retain_from: Epoch  # outputs of replayed epochs from here on are kept
     upto: Mapping[UnitName, Epoch] = field(default_factory=dict)  # epochs they may apply from input kept on the machine
     before: tuple[Route, ...] = ()  # lost shards that had the slots of these: their kept input will do, too
+    beside: bool = False  # others are at work meanwhile, and go first
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,7 +248,7 @@ class ScalingSteps:
             )
             size = bytes_of(part for _, parts, _ in made for part in parts)
             of.detector.work_began(host, of.now_ms, size)
-            commands.append(do.RestoreShards(host, scaling.target.version, made, Epoch(base + 1)))
+            commands.append(do.RestoreShards(host, scaling.target.version, made, Epoch(base + 1), beside=True))
         return commands
 
     def _bring_nearer(self, scaling: Scaling) -> list[do.Command]:

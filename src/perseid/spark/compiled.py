@@ -8,7 +8,8 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -19,7 +20,7 @@ from pyspark.sql.types import ByteType, DataType, ShortType, StructType
 from perseid.errors import GraphError
 from perseid.graph.graph import Graph
 from perseid.graph.nodes import EpochInfo, SinkNode, SourceNode, StatefulNode, TransformNode, UnionNode
-from perseid.spark.packed import layout_for, packed, shard_of
+from perseid.spark.packed import Packed, column_named, layout_for
 from perseid.spark.rows import INPUT, ORDER, input_column
 from perseid.spark.words import Layout
 from perseid.vocabulary import SLOTS, Epoch, Offset
@@ -49,6 +50,15 @@ class CompiledOperator:
     ordered: bool
     layout: Layout | None  # of its rows on the way
     key_types: tuple[str, ...]  # Arrow's names, on which slots depend
+    _packed: dict[tuple[int, ...], Packed] = field(default_factory=dict)
+
+    def packed(self, bounds: Sequence[int]) -> Packed | None:
+        """What packs its rows for shards whose slots end there; None where rows travel as they are."""
+        found = self._packed.get(tuple(bounds))
+        if found is None and self.layout is not None:
+            shard = shard_column(self.node.key[self.node.input_names[0]], bounds)
+            found = self._packed[tuple(bounds)] = Packed(self.layout, shard, len(bounds))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +177,11 @@ def union(inputs: list[DataFrame]) -> DataFrame:
     return df
 
 
-def shard_column(node: StatefulNode, columns: list[Column], bounds: list[int]) -> Column:
+def shard_column(key: Sequence[str], bounds: Sequence[int]) -> Column:
     """The shard of a row: its slot, looked up among the upper bounds of the shards' slot ranges."""
     if len(bounds) == 1:
         return F.lit(0)
-    slot = F.pmod(F.xxhash64(*columns), F.lit(SLOTS))
+    slot = F.pmod(F.xxhash64(*(column_named(name) for name in key)), F.lit(SLOTS))
     shard = F.when(slot < bounds[0], F.lit(0))
     for index, bound in enumerate(bounds[1:-1], start=1):
         shard = shard.when(slot < bound, F.lit(index))
@@ -185,25 +195,24 @@ def to_rows(
     ordered: bool,
     bounds: list[int] | None = None,
     extra: tuple[str, ...] = (),
-    layout: Layout | None = None,
+    packed: Packed | None = None,
 ) -> DataFrame:
-    """The rows of an operator as they go to its hosts; with ``bounds``, packed and brought together by shard.
+    """The rows of an operator as they go to its hosts; with ``bounds``, brought together by shard, which ``packed`` does its own way.
 
     ``extra`` are columns of Perseid's own that travel along (the epoch, in a replay).
     """
-    keys = [[df[c] for c in node.key[name]] for name, df in zip(node.input_names, inputs, strict=True)]
+    place = [F.monotonically_increasing_id().alias(ORDER)] if ordered else []
     if len(inputs) == 1:
-        df, columns = inputs[0], keys[0]
+        df = inputs[0]
         if node.combine is not None:
-            return _combined(node, df, columns, bounds, extra)
-        place = [F.monotonically_increasing_id().alias(ORDER)] if ordered else []
-        if layout is not None and bounds is not None:
-            df = packed(df, layout, shard_column(node, columns, bounds), *place)
-            return df.repartitionById(len(bounds), shard_of(df, layout))
+            return _combined(node, df, bounds, extra)
+        if packed is not None:
+            return packed.of(df, *extra, *place)
         df = df.select("*", *place)
-        return df if bounds is None else df.repartitionById(len(bounds), shard_column(node, columns, bounds))
+        key = node.key[node.input_names[0]]
+        return df if bounds is None else df.repartitionById(len(bounds), shard_column(key, bounds))
     tagged = []
-    for index, (df, columns) in enumerate(zip(inputs, keys, strict=True)):
+    for index, (name, df) in enumerate(zip(node.input_names, inputs, strict=True)):
         own = [c for c in df.columns if c not in extra]
         structs = [
             F.struct(*[other[c] for c in other.columns if c not in extra]).alias(input_column(i))
@@ -212,26 +221,22 @@ def to_rows(
             for i, other in enumerate(inputs)
         ]
         assert own
-        shard = shard_column(node, columns, bounds or [SLOTS])
+        shard = shard_column(node.key[name], bounds or [SLOTS])
         tagged.append(df.select(F.lit(index).alias(INPUT), shard.alias("__perseid_shard"), *structs, *extra))
-    df = union(tagged)
-    if ordered:
-        df = df.withColumn(ORDER, F.monotonically_increasing_id())
+    df = union(tagged).select("*", *place)
     if bounds is not None:
         df = df.repartitionById(len(bounds), "__perseid_shard")
     return df.drop("__perseid_shard")
 
 
-def _combined(
-    node: StatefulNode, df: DataFrame, columns: list[Column], bounds: list[int] | None, extra: tuple[str, ...]
-) -> DataFrame:
+def _combined(node: StatefulNode, df: DataFrame, bounds: list[int] | None, extra: tuple[str, ...]) -> DataFrame:
     """Partial aggregation by Spark, per shard, between the shuffle and Python."""
     assert node.combine is not None
     aggregates = [F.expr(expression).alias(name) for name, expression in node.combine.items()]
-    df = df.withColumn("__perseid_shard", shard_column(node, columns, bounds or [SLOTS]))
+    (keys,) = node.key.values()
+    df = df.withColumn("__perseid_shard", shard_column(keys, bounds or [SLOTS]))
     if bounds is not None:
         df = df.repartitionById(len(bounds), "__perseid_shard")
-    (keys,) = node.key.values()
     return df.groupBy("__perseid_shard", *extra, *keys).agg(*aggregates).drop("__perseid_shard")
 
 

@@ -136,7 +136,8 @@ class Frames:
             rows = self.spark.range(0, len(routes), 1, len(routes))
         else:
             bounds = [route.slots[1] for route in routes]
-            rows = to_rows(node, inputs, ordered=compiled.ordered, bounds=bounds, extra=extra, layout=compiled.layout)
+            packed = compiled.packed(bounds)
+            rows = to_rows(node, inputs, ordered=compiled.ordered, bounds=bounds, extra=extra, packed=packed)
         shards = []
         for route in routes:
             assert route.host is not None

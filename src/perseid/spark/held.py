@@ -92,6 +92,10 @@ class HeldShards:
     def __getitem__(self, shard: ShardId) -> HeldShard:
         return self._shards[shard]
 
+    @property
+    def empty(self) -> bool:
+        return not self._shards
+
     def clear(self) -> None:
         self._shards.clear()
 

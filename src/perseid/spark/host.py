@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import gc
 import hashlib
 import os
@@ -29,6 +30,7 @@ from perseid.engine.shard import Refusal
 from perseid.errors import ChannelError, CorruptData, PerseidError, StorageFailed
 from perseid.spark.channel import NO_DESCRIPTOR, Address, Connection, accept, connect, machine_id
 from perseid.spark.forked import Snapshots
+from perseid.spark.gently import gently
 from perseid.spark.held import HeldShards, OperatorSpec
 from perseid.spark.held_backups import HeldBackups
 from perseid.spark.host_folder import make_folder
@@ -182,7 +184,8 @@ class Host:
         try:
             with self.lock:  # from here on nobody reaches them, until they are what they should be
                 self.shards.vacate(ShardId(e["operator"], e["index"]) for e in command["shards"])
-            helds, phases = self.shards.restored(command)
+            work = functools.partial(self.shards.restored, command)
+            helds, phases = gently(work) if command["beside"] and self.shards.empty else work()
             with self.lock:
                 self.shards.adopt(helds)
         except PerseidError as error:

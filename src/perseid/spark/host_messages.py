@@ -43,6 +43,7 @@ def restore_message(
         "retain_from": command.retain_from,
         "shards": shards,
         "before": [{**_route(route), "folder": left(route.shard)} for route in command.before],
+        "beside": command.beside,
     }
 
 

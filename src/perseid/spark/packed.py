@@ -1,8 +1,12 @@
-"""Narrow columns put side by side into words, by Spark, before the shuffle; ``words`` says why, and takes them apart again."""
+"""Narrow columns put side by side into words, by Spark, before the shuffle; ``words`` says why, and takes them apart again.
+
+The expressions are hundreds of calls from Python into the JVM, so they are made once for every division of the keys, not in every epoch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -16,32 +20,43 @@ _BITS: dict[type[DataType], int] = {BooleanType: 1, ByteType: 8, ShortType: 16, 
 
 def layout_for(schema: StructType) -> Layout | None:
     """How rows with these columns travel; None: as they are."""
-    return layout_of({field.name: _BITS[type(field.dataType)] for field in schema if type(field.dataType) in _BITS})
+    layout = layout_of({field.name: _BITS[type(field.dataType)] for field in schema if type(field.dataType) in _BITS})
+    if layout is None:
+        return None
+    dates = frozenset(field.name for field in schema if isinstance(field.dataType, DateType))
+    return replace(layout, dates=dates, others=tuple(name for name in schema.names if name not in layout.columns))
 
 
-def packed(df: DataFrame, layout: Layout, shard: Column, *more: Column) -> DataFrame:
-    """The rows of ``df`` as words, their other columns, and ``more`` columns."""
-    columns = {name: df[f"`{name}`"] for name in df.columns}
-    fields = {name: F.coalesce(_number(columns[name], df.schema[name].dataType), _long(0)) for name in layout.columns}
+class Packed:
+    """The rows of an operator under one division of its keys."""
+
+    def __init__(self, layout: Layout, shard: Column, shards: int) -> None:
+        place = layout.places[SHARD]
+        self._columns = [*_words(layout, shard), *(column_named(name) for name in layout.others)]
+        self._shards = shards
+        self._shard = F.shiftright(word_column(place.word), place.shift).bitwiseAND(_long(place.mask)).cast("int")
+
+    def of(self, df: DataFrame, *more: str | Column) -> DataFrame:
+        """The rows of ``df`` packed, with ``more`` columns beside them, brought together by shard."""
+        return df.select(*self._columns, *more).repartitionById(self._shards, self._shard)
+
+
+def column_named(name: str) -> Column:
+    """The column of this very name, whatever characters are in it."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _words(layout: Layout, shard: Column) -> list[Column]:
+    columns = {name: column_named(name) for name in layout.columns}
+    numbers = {name: F.unix_date(column) if name in layout.dates else column for name, column in columns.items()}
+    fields = {name: F.coalesce(number.cast("long"), _long(0)) for name, number in numbers.items()}
     fields[SHARD] = shard.cast("long")
-    fields[NULLS] = _either(
-        F.when(columns[name].isNull(), _long(1 << bit)).otherwise(_long(0)) for bit, name in enumerate(layout.columns)
-    )
+    nulls = enumerate(column.isNull() for column in columns.values())
+    fields[NULLS] = _either(F.when(is_null, _long(1 << bit)).otherwise(_long(0)) for bit, is_null in nulls)
     words: list[list[Column]] = [[] for _ in range(layout.words)]
     for name, place in layout.places.items():
         words[place.word].append(F.shiftleft(fields[name].bitwiseAND(_long(place.mask)), place.shift))
-    named = [_either(parts).alias(word_column(number)) for number, parts in enumerate(words)]
-    return df.select(*named, *(column for name, column in columns.items() if name not in layout.columns), *more)
-
-
-def shard_of(df: DataFrame, layout: Layout) -> Column:
-    """The shard of a packed row."""
-    place = layout.places[SHARD]
-    return F.shiftright(df[word_column(place.word)], place.shift).bitwiseAND(_long(place.mask)).cast("int")
-
-
-def _number(column: Column, kind: DataType) -> Column:
-    return (F.unix_date(column) if isinstance(kind, DateType) else column).cast("long")
+    return [_either(parts).alias(word_column(number)) for number, parts in enumerate(words)]
 
 
 def _long(number: int) -> Column:

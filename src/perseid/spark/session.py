@@ -27,6 +27,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.ui.retainedStages": "1",
     "spark.ui.retainedTasks": "1",
     "spark.cleaner.periodicGC.interval": "2min",
+    "spark.broadcast.blockSize": "256k",  # each takes a whole block: 4 MB for a few KB, several times an epoch, keep the GC busy
 }
 
 

@@ -24,6 +24,7 @@ from perseid.errors import PerseidError, StorageFailed
 from perseid.graph.graph import Graph, Unit
 from perseid.graph.topology import Topology
 from perseid.spark.admission import Admission
+from perseid.spark.arrow_batches import bound_by_rows
 from perseid.spark.asked import Asked
 from perseid.spark.backups import HostBackups
 from perseid.spark.chronicle import Chronicle
@@ -106,6 +107,7 @@ class Shell:
             sink.sink.open(spark, store)
             self._undo.callback(sink.sink.close)
         self.compiled: Compiled = compile_graph(spark, graph)
+        self._undo.callback(bound_by_rows(spark, self.compiled.schemas.values()))
         past = read_past(store, graph, self.ledger, self.checkpoints)
         own_root(store, graph)
         self.loads = Loads()

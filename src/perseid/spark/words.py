@@ -43,6 +43,8 @@ class Layout:
     columns: tuple[str, ...]  # that are packed; the n-th of them has the n-th bit of the nulls
     places: Mapping[str, Place]
     words: int
+    dates: frozenset[str] = frozenset()  # those of them that count days
+    others: tuple[str, ...] = ()  # columns that are not packed
 
     def unpacked(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         """The rows of a batch as ``schema`` has them."""

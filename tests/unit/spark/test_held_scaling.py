@@ -109,11 +109,13 @@ def prepared(tmp_path: Path, parts: list[dict[str, Any]]) -> HeldShards:
     return held
 
 
+def those_before(folder: Path | None) -> list[dict[str, Any]]:
+    kept = folder and str(folder)
+    return [{"operator": O, "index": i, "slots": list(slots), "folder": kept} for i, slots in enumerate(OLD)]
+
+
 def catch_up(held: HeldShards, folder: Path | None, upto: int) -> list[int]:
-    before = [
-        {"operator": O, "index": i, "slots": list(slots), "folder": folder and str(folder)}
-        for i, slots in enumerate(OLD)
-    ]
+    before = those_before(folder)
     shards = [{"operator": O, "index": 2 + i, "slots": list(slots)} for i, slots in enumerate(NEW)]
     helds = held.caught_up({"version": 5, "upto": upto, "shards": shards, "before": before})
     return [h.log.applied for h in helds]
@@ -150,6 +152,20 @@ def test_new_shards_keep_the_input_themselves(tmp_path: Path, old: Any) -> None:
     ]
     helds, _ = other.restored({"version": 6, "retain_from": 3, "shards": shards, "before": []})
     assert [h.log.applied for h in helds] == [6, 6, 6]
+
+
+def test_shards_that_come_back_for_others_share_the_input_these_kept(tmp_path: Path, old: Any) -> None:
+    """Parallel recovery: no more of it than the controller knows to be done, and they keep it themselves."""
+    held, parts = old
+    for upto in (4, 6):
+        new = host(tmp_path, f"back-{upto}")
+        shards = [{**entry(2 + i, slots, 2, parts), "upto": upto} for i, slots in enumerate(NEW)]
+        command = {"version": 6, "retain_from": 3, "shards": shards, "before": those_before(tmp_path / "old")}
+        helds, _ = new.restored(command)
+        assert [h.log.applied for h in helds] == [upto] * 3
+        new.adopt(helds)
+    assert folds(new, range(2, 5)) == folds(held, range(2))
+    assert sorted(path.name for path in (tmp_path / "back-6" / "input" / "fold-2").iterdir()) == ["3", "4", "5", "6"]
 
 
 def test_what_is_missing_ends_the_short_cut_and_nothing_else(tmp_path: Path, old: Any) -> None:

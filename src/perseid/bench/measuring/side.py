@@ -34,8 +34,8 @@ class SideFailed(PerseidError):
 class Side:
     """A process that runs module-level functions, one at a time, and keeps what they keep between calls."""
 
-    def __init__(self, name: str, folder: Path) -> None:
-        self.name = name
+    def __init__(self, name: str, folder: Path, *, timeout_s: float = TIMEOUT_S) -> None:
+        self.name, self._timeout_s = name, timeout_s
         self._log = folder / f"{name}.log"
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
@@ -56,9 +56,9 @@ class Side:
         """Run a function over there and wait for what it returns."""
         try:
             self._connection.send((function, args, kwargs))
-            if not self._connection.poll(TIMEOUT_S):
+            if not self._connection.poll(self._timeout_s):
                 self._kill()
-                raise SideFailed(f"{self.name}: {function.__name__} took over {TIMEOUT_S:.0f} s and was ended")
+                raise SideFailed(f"{self.name}: {function.__name__} took over {self._timeout_s:.0f} s and was ended")
             worked, value = self._connection.recv()
         except (EOFError, OSError) as error:
             raise SideFailed(f"{self.name}: {function.__name__}: the process died:\n{self._last_words()}") from error

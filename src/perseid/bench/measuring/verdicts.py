@@ -86,7 +86,7 @@ def table(verdicts: list[Verdict]) -> Table:
             figure(verdict.ours, goal.unit),
             figure(verdict.peer, goal.unit) if goal.peer is not None else "",
             ratio,
-            f"{sign} {goal.limit:g} x" if goal.peer is not None else f"{sign} {goal.limit:g} {goal.unit}",
+            f"{sign} {goal.limit:.3g} x" if goal.peer is not None else f"{sign} {goal.limit:g} {goal.unit}",
             _reached(verdict),
         )
     return shown

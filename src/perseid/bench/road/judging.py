@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from perseid.apps.linear_road import results
 from perseid.apps.linear_road.feed import Feed
 from perseid.apps.linear_road.lines import BALANCE, REPORT
-from perseid.apps.linear_road.oracle import Line, Oracle
+from perseid.apps.linear_road.oracle import Answers, Line, Oracle
 
 XWAYS_AT_ONCE = 5  # of one process: a minute of their peak is half a million lines, which Python's objects make large
 _FILES = "epoch=*/part-*.parquet"
@@ -64,10 +64,24 @@ def _judge_share(feed: Path, answers: Path, xways: tuple[int, int]) -> Verdict:
     asks: list[Asks] = [np.empty(0, np.int64)]
     for line in _lines(feed, xways, asks):
         oracle.take(line)
-    expected = results.of_answers(oracle.end())
-    found = results.differences(results.of_table(_came(answers, xways, np.concatenate(asks))), expected)
+    expected = oracle.end()
+    came = _came(answers, xways, np.concatenate(asks))
+    if _all_the_same(came, expected):
+        return Verdict(came.num_rows)
+    found = results.differences(results.of_table(came), results.of_answers(expected))
     wrong, missing = sum(len(f.unexpected) for f in found), sum(len(f.missing) for f in found)
     return Verdict(sum(f.came for f in found), wrong, missing, tuple(str(f) for f in found if not f.same))
+
+
+def _all_the_same(came: pa.Table, expected: Answers) -> bool:
+    """Are these the same answers, as often, in whatever order? Compared by columns: there are millions."""
+    for kind, (number, columns) in results.KINDS.items():
+        rows = came.filter(pc.equal(came["type"], number))
+        ours = np.array([rows[name].to_numpy() for name in columns], np.int64)
+        theirs = np.array(getattr(expected, kind), np.int64).reshape(-1, len(columns)).T
+        if ours.shape != theirs.shape or not (ours[:, np.lexsort(ours)] == theirs[:, np.lexsort(theirs)]).all():
+            return False
+    return True
 
 
 def _lines(feed: Path, xways: tuple[int, int], asks: list[Asks]) -> Iterator[Line]:

@@ -10,8 +10,10 @@ from perseid.bench.measuring.verdicts import Goal, figure
 
 GOALS: Mapping[str, tuple[Goal, ...]] = {
     "live": (
-        Goal("2 to 4 shards under load: input paused", "live_pause_ms", "ms", "at most", 1_000),
-        Goal("stop, repartition, start on Spark, against it", "spark_outage_s", "s", "at least", 10, "live_gap_s"),
+        Goal("2 to 4 shards under load: input paused", "live_pause_s", "s", "at most", 1),
+        Goal(
+            "the same, against stop, repartition, start on Spark", "live_pause_s", "s", "at most", 0.1, "spark_pause_s"
+        ),
     ),
     "recovery": (
         Goal("recovery, against upstream backup", "state_recovery_s", "s", "at most", 1 / 3, "upstream_recovery_s"),
@@ -20,15 +22,21 @@ GOALS: Mapping[str, tuple[Goal, ...]] = {
     "parallel": (
         Goal("recovery on two hosts, against one", "parallel_recovery_s", "s", "at most", 0.7, "serial_recovery_s"),
     ),
+    "road": (Goal("Linear Road: expressways, all answers right", "road_l", "", "at least", 100),),
     "overhead": (
         Goal("95th percentile of latency, medium state", "overhead_medium_percent", "%", "at most", 10, least=-10),
     ),
 }
 
 TOLD = (
-    ("rising load: median latency", "rising_p50_ms", "ms", "153 ms (Linear Road, 50 VMs)"),
-    ("rising load: 95th percentile", "rising_p95_ms", "ms", "700 ms"),
-    ("rising load: 99th percentile", "rising_p99_ms", "ms", "1,459 ms"),
+    ("2 to 4 shards: longest time without output", "live_gap_s", "s", ""),
+    ("the same on Spark, stopped and started", "spark_gap_s", "s", ""),
+    ("Linear Road: median latency", "road_median_ms", "ms", "153 ms (L = 350 on 50 VMs)"),
+    ("Linear Road: 95th percentile", "road_p95_ms", "ms", "700 ms"),
+    ("Linear Road: 99th percentile", "road_p99_ms", "ms", "1,459 ms"),
+    ("rising load: median latency", "rising_p50_ms", "ms", "peaks of 4 s after a scale out"),
+    ("rising load: 95th percentile", "rising_p95_ms", "ms", ""),
+    ("rising load: 99th percentile", "rising_p99_ms", "ms", ""),
     ("rising load: shards at the end", "rising_final_shards", "", "grows with the rate"),
     ("open loop: rows dropped", "open_dropped_percent", "%", "none, once scaled out"),
     ("open loop: shards at the end", "open_final_shards", "", "550,000 tuples/s borne"),

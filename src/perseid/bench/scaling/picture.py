@@ -45,7 +45,7 @@ def _panels() -> dict[str, Callable[[Any, Results], None]]:
     """By a number that is there if the part was measured."""
     return {
         "live_gap_s": _gaps,
-        "spark_outage_s": _outage,
+        "spark_gap_s": _outage,
         "state_recovery_s": _ways,
         "serial_recovery_s": _parallel,
         "overhead_medium_percent": _overhead,
@@ -87,18 +87,21 @@ def _gaps(axes: Any, results: Results) -> None:
 
 
 def _outage(axes: Any, results: Results) -> None:
-    names = {"live_gap_s": ("Perseid: no output", OURS), "spark_outage_s": ("Spark: no output", PEER)}
-    there = {name: said for name, said in names.items() if name in results.numbers}
     _labels(axes, f"{results.numbers.get('live_state_mb', 0):,.0f} MB of state, 2 to 4 shards", "s (log scale)", "")
+    names = {
+        "spark_gap_s": ("Spark:\nno output", PEER),
+        "spark_pause_s": ("Spark:\ninput paused", PEER),
+        "live_gap_s": ("Perseid:\nno output", OURS),
+        "live_pause_s": ("Perseid:\ninput paused", OURS),
+    }
+    there = {name: said for name, said in names.items() if name in results.numbers}
     if there:
         numbers = [results.numbers[name] for name in there]
-        bars = axes.barh([t for t, _ in there.values()], numbers, color=[c for _, c in there.values()], height=0.5)
+        bars = axes.barh([t for t, _ in there.values()], numbers, color=[c for _, c in there.values()], height=0.6)
         axes.bar_label(bars, [f"{n:.2f} s" for n in numbers], padding=4, fontsize=9)
-        pause = results.numbers["live_pause_ms"] / 1000
-        axes.plot([pause, pause], [-0.3, 0.3], color="black", linewidth=2, label="input paused")
+        axes.axvline(1, color=LIMIT, linewidth=1)
         axes.set_xscale("log")
-        axes.margins(x=0.25)
-        _legend(axes, "lower right")
+        axes.margins(x=0.3)
 
 
 def _ways(axes: Any, results: Results) -> None:

@@ -37,6 +37,9 @@ class Sizes:
     thresholds: tuple[float, ...]
     threshold_s: float
     threshold_rate: int
+    xways: tuple[int, ...]  # of Linear Road, rising
+    ramp_s: int
+    peak_s: int
 
 
 FULL = Sizes(
@@ -47,7 +50,7 @@ FULL = Sizes(
     rates=(5_000, 20_000),
     rounds=2,
     replay_rate=5_000,
-    replay_s=(2, 5, 10, 20),
+    replay_s=(2, 5, 15),
     replay_rounds=1,
     states=("small", "medium", "large"),
     overhead_rounds=3,
@@ -58,28 +61,34 @@ FULL = Sizes(
     open_s=60,
     open_rate=2_000_000,
     thresholds=(0.1, 0.3, 0.5, 0.7, 0.9),
-    threshold_s=45,
+    threshold_s=32,
     threshold_rate=4_000,
+    xways=(100,),
+    ramp_s=150,
+    peak_s=180,
 )
 QUICK = Sizes(
-    state_mb=100,
+    state_mb=60,
     feed_rows_per_s=2_000,
-    window_s=12,
-    interval_s=2,
-    rates=(20_000,),
+    window_s=15,
+    interval_s=2.5,
+    rates=(30_000,),
     rounds=1,
     replay_rate=6_000,
-    replay_s=(8,),
+    replay_s=(6,),
     replay_rounds=1,
     states=("medium",),
     overhead_rounds=1,
-    overhead_s=6,
-    intervals_s=(),
-    rising_s=0,
-    rising=(1, 1),
-    open_s=0,
-    open_rate=1,
-    thresholds=(),
-    threshold_s=0,
-    threshold_rate=1,
+    overhead_s=5.5,
+    intervals_s=(1,),
+    rising_s=30,
+    rising=(1_000, 14_000),
+    open_s=20,
+    open_rate=2_000_000,
+    thresholds=(0.1, 0.7),
+    threshold_s=20,
+    threshold_rate=4_000,
+    xways=(5,),
+    ramp_s=20,
+    peak_s=20,
 )
