@@ -6,6 +6,7 @@ out alone: its reports, its cars' questions, its answers. Were it not so, a bala
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from perseid.apps.linear_road.feed import Feed
 from perseid.apps.linear_road.lines import BALANCE, REPORT
 from perseid.apps.linear_road.oracle import Answers, Line, Oracle
 
-XWAYS_AT_ONCE = 5  # of one process: a minute of their peak is half a million lines, which Python's objects make large
+MOST_XWAYS = 17  # in one process: their cars, reports and answers take two gigabytes as Python's objects
 _FILES = "epoch=*/part-*.parquet"
 _COLUMNS = ("type", "time", "vid", "spd", "xway", "lane", "dir", "seg", "pos", "qid", "day")
 
@@ -52,14 +53,18 @@ class Verdict:
 def judge(feed: Path, answers: Path, xways: int, processes: int = 2) -> Verdict:
     """Compare all answers of a run with the oracle's; one that belongs to no expressway is wrong."""
     written = sum(pq.read_metadata(file).num_rows for file in answers.glob(_FILES))
-    bounds = [*range(0, xways, XWAYS_AT_ONCE), xways]
+    shares = processes * -(
+        -xways // (processes * MOST_XWAYS)
+    )  # few, since each reads all files; as many for every process
+    bounds = sorted({xways * share // shares for share in range(shares + 1)})
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
-        shares = [pool.submit(_judge_share, feed, answers, xways_of) for xways_of in pairwise(bounds)]
-        found = sum((share.result() for share in shares), Verdict())
+        judged = [pool.submit(_judge_share, feed, answers, xways_of) for xways_of in pairwise(bounds)]
+        found = sum((share.result() for share in judged), Verdict())
     return found + Verdict(came=written - found.came, wrong=written - found.came)
 
 
 def _judge_share(feed: Path, answers: Path, xways: tuple[int, int]) -> Verdict:
+    gc.disable()  # millions of objects that all stay: looking through them again and again finds nothing
     oracle = Oracle()
     asks: list[Asks] = [np.empty(0, np.int64)]
     for line in _lines(feed, xways, asks):
