@@ -72,7 +72,7 @@ class Case:
     @property
     def recorded_s(self) -> float:
         """The run the oracle knows goes on after its window: under the oracle more epochs may pass in the same time."""
-        return 0.6 * self.window_s if self.scheme == NO_CHECKPOINTS else 0.0
+        return 0.4 * self.window_s if self.scheme == NO_CHECKPOINTS else 0.0
 
     @property
     def name(self) -> str:
@@ -125,8 +125,8 @@ def _turned(names: tuple[str, ...], by: int) -> tuple[str, ...]:
 
 
 FULL = (
-    AppPlan("tmi", 0.6, 10.0, 20, 1, (JUDGED, 1, 8), 60.0),
-    AppPlan("bcp", 0.5, 10.0, 25, 2, (JUDGED, 1, 8), 60.0),
+    AppPlan("tmi", 0.7, 10.0, 12, 1, (JUDGED, 1, 8), 60.0),
+    AppPlan("bcp", 0.45, 10.0, 25, 2, (JUDGED, 1, 8), 60.0),
     AppPlan("signalguru", 0.12, 1.0, 20, 2, (JUDGED, 1, 8), 60.0),
 )
 QUICK = (
