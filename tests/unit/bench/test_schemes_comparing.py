@@ -23,7 +23,7 @@ def seen(
     epochs=None,
     rate=None,
 ):
-    case = Case(app, 0.1, 1.0, 20, scheme, checkpoints, 12.0, rate)
+    case = Case(app, 0.1, 1.0, 20, 2, scheme, checkpoints, 12.0, rate)
     parts = dict.fromkeys(PARTS, 5.0)
     taken = tuple(
         Checkpoint("period", 0.0, 20.0, size, ((0.0, still),), (0.0, still), parts) for _ in range(checkpoints)
@@ -148,13 +148,13 @@ def test_the_picture_is_drawn_of_what_there_is(tmp_path):
 
 
 def test_a_window_is_as_long_as_four_cycles_of_the_state_need():
-    plan = AppPlan("tmi", 1.0, 1.0, 20, (JUDGED,), 60.0)
+    plan = AppPlan("tmi", 1.0, 1.0, 20, 1, (JUDGED,), 60.0)
     assert plan.at_pace(0.5).window_s == pytest.approx(4 * 10)
     assert plan.at_pace(9.0).window_s == 60
 
 
 def test_eight_checkpoints_come_eight_times_as_often_as_one():
-    one, eight = (Case("tmi", 0.1, 1.0, 20, "adaptive", count, 24.0) for count in (1, 8))
+    one, eight = (Case("tmi", 0.1, 1.0, 20, 1, "adaptive", count, 24.0) for count in (1, 8))
     assert (one.period_s, one.measured_s, eight.period_s, eight.measured_s) == (24, 24, 3, 9)
 
 
@@ -174,7 +174,7 @@ def test_latency_is_judged_under_load_and_kept_apart_from_that_of_epochs():
 
 
 def test_under_load_rows_come_at_one_rate_whatever_the_scheme_and_cycles_take_longer():
-    plan = AppPlan("tmi", 1.0, 1.0, 20, (JUDGED,), 60.0).at_pace(0.45)
+    plan = AppPlan("tmi", 1.0, 1.0, 20, 1, (JUDGED,), 60.0).at_pace(0.45)
     cases = list(plan.loaded(1000.0))
     assert [c.scheme for c in cases] == list(LOADED)
     assert {(c.rate, c.window_s, c.killed) for c in cases} == {(900.0, 40.0, False)}

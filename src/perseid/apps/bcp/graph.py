@@ -53,7 +53,8 @@ def build(
         pictures = app.source("files", sources.files(input, schema=FILES_SCHEMA), unit="cameras")
     counts = pictures.stateful("history", HistoricalImages(shape), key="stop", shards=shards, output=COUNTS_OUTPUT)
     crowding = counts.stateful("crowding", Crowding(), key="line", output=CROWDING_OUTPUT, unit="lines")
-    counts.sink("counts", sinks.noop() if output is None else sinks.parquet(Path(output, "counts")))
+    if output is not None:
+        counts.sink("counts", sinks.parquet(Path(output, "counts")))
     crowding.sink("forecasts", sinks.noop() if output is None else sinks.parquet(Path(output, "forecasts")))
     return app
 

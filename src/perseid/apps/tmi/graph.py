@@ -79,7 +79,8 @@ def build(
         event_time=event_time("at_ms", delay=every(milliseconds=INTERVAL_MS)),
     )
     shares = inferred.stateful("shares", ModeShares(), key="pool", output=SHARES_OUTPUT, unit="city")
-    inferred.sink("modes", sinks.noop() if output is None else sinks.parquet(Path(output, "modes")))
+    if output is not None:
+        inferred.sink("modes", sinks.parquet(Path(output, "modes")))
     shares.sink("shares-out", sinks.noop() if output is None else sinks.parquet(Path(output, "shares")))
     return app
 

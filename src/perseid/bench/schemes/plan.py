@@ -38,6 +38,7 @@ class Case:
     scale: float
     minutes: float
     parts: int  # epochs in a cycle of the state
+    queue: int  # how many epochs may wait between two units
     scheme: str
     checkpoints: int  # in a window
     window_s: float
@@ -71,7 +72,7 @@ class Case:
     @property
     def recorded_s(self) -> float:
         """The run the oracle knows goes on after its window: under the oracle more epochs may pass in the same time."""
-        return 0.6 * self.window_s if self.scheme == NO_CHECKPOINTS else 0.0
+        return 0.4 * self.window_s if self.scheme == NO_CHECKPOINTS else 0.0
 
     @property
     def name(self) -> str:
@@ -86,6 +87,7 @@ class AppPlan:
     scale: float
     minutes: float
     parts: int  # epochs in which its state rises and falls
+    queue: int  # how many may wait between two units: where the second one falls, the first must not be ahead of it
     counts: tuple[int, ...]  # checkpoints in a window, besides none
     most_s: float  # a window is no longer, however slow the machine
     window_s: float = 12.0  # until it is measured
@@ -115,7 +117,7 @@ class AppPlan:
             yield replace(self._case(scheme, JUDGED), window_s=window_s, rate=LOAD * most_rows_per_s)
 
     def _case(self, scheme: str, checkpoints: int) -> Case:
-        return Case(self.app, self.scale, self.minutes, self.parts, scheme, checkpoints, self.window_s)
+        return Case(self.app, self.scale, self.minutes, self.parts, self.queue, scheme, checkpoints, self.window_s)
 
 
 def _turned(names: tuple[str, ...], by: int) -> tuple[str, ...]:
@@ -123,14 +125,14 @@ def _turned(names: tuple[str, ...], by: int) -> tuple[str, ...]:
 
 
 FULL = (
-    AppPlan("tmi", 0.6, 10.0, 20, (JUDGED, 1, 8), 48.0),
-    AppPlan("bcp", 0.5, 10.0, 25, (JUDGED, 1, 8), 48.0),
-    AppPlan("signalguru", 0.2, 1.0, 20, (JUDGED, 1, 8), 48.0),
+    AppPlan("tmi", 0.7, 10.0, 12, 1, (JUDGED, 1, 8), 60.0),
+    AppPlan("bcp", 0.45, 10.0, 25, 2, (JUDGED, 1, 8), 60.0),
+    AppPlan("signalguru", 0.12, 1.0, 20, 2, (JUDGED, 1, 8), 60.0),
 )
 QUICK = (
-    AppPlan("bcp", 0.03, 1.0, 15, (JUDGED,), 6.0),
-    AppPlan("tmi", 0.1, 1.0, 12, (JUDGED,), 6.0),
-    AppPlan("signalguru", 0.004, 1.0, 12, (JUDGED,), 6.0),
+    AppPlan("bcp", 0.03, 1.0, 15, 2, (JUDGED,), 6.0),
+    AppPlan("tmi", 0.1, 1.0, 12, 1, (JUDGED,), 6.0),
+    AppPlan("signalguru", 0.004, 1.0, 12, 2, (JUDGED,), 6.0),
 )
 """Smaller, and only the first, unless another is asked for."""
 

@@ -30,8 +30,6 @@ from perseid.spark.runtime import Running
 from perseid.storage import layout
 from perseid.storage.store import Store
 
-QUEUE = 1
-"""Two cores are busy with one epoch at a time: further ones would only wait between units, and add to latency and to what is cut."""
 KILLS = 3
 """How often all hosts are killed: how fast Spark starts new ones differs much."""
 
@@ -81,7 +79,7 @@ def _start(case: Case, work: Path, recording: Recording | None) -> Running:
     application = CATALOGUE[case.app]
     app = application.build(scale=case.scale, minutes=case.minutes, rate=case.rate)
     rows = application.epoch_rows(scale=case.scale, minutes=case.minutes, parts=case.parts)
-    return ours.start(app, work, checkpoint=_scheme(case, recording), max_rows_per_epoch=rows, queue=QUEUE)
+    return ours.start(app, work, checkpoint=_scheme(case, recording), max_rows_per_epoch=rows, queue=case.queue)
 
 
 def _scheme(case: Case, recording: Recording | None) -> Scheme:

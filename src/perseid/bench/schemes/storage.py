@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -58,6 +59,8 @@ def storage(kind: str, folder: Path) -> Iterator[Storage]:
         yield Storage(folder)
         return
     with contextlib.ExitStack() as made:
+        before = signal.signal(signal.SIGTERM, _end)  # whoever ends the benchmark early does not mean the mount to stay
+        made.callback(signal.signal, signal.SIGTERM, before)
         try:
             found = _limited(folder, made)
         except (OSError, subprocess.SubprocessError) as error:
@@ -75,6 +78,7 @@ def _limited(folder: Path, made: contextlib.ExitStack) -> Storage:
         file.truncate(IMAGE_BYTES)
     device = _run("losetup", "--find", "--show", str(image)).strip()
     made.callback(_undo, "losetup", "--detach", device)
+    image.unlink()  # it is gone with the device
     _run("mkfs.ext4", "-q", "-F", device)
     mounted.mkdir()
     _run(
@@ -88,6 +92,10 @@ def _limited(folder: Path, made: contextlib.ExitStack) -> Storage:
     for limit in _LIMITS:
         (group / limit).write_text(f"{os.major(number)}:{os.minor(number)} {BYTES_PER_S}")
     return Storage(mounted, group)
+
+
+def _end(*_: object) -> None:
+    raise SystemExit(143)
 
 
 def _run(*command: str) -> str:
