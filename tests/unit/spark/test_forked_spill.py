@@ -39,7 +39,7 @@ def host(path: Path) -> HeldShards:
 
 def made(held: HeldShards, epoch: int = 0, parts: tuple[dict[str, Any], ...] = ()) -> Any:
     entry = {"operator": O, "index": 0, "slots": [0, SLOTS], "epoch": epoch, "parts": parts, "homes": [], "upto": epoch}
-    helds, _ = held.restored({"version": 1, "retain_from": 1, "shards": [entry]})
+    helds, _ = held.restored({"version": 1, "retain_from": 1, "shards": [entry], "before": []})
     held.adopt(helds)
     return helds[0]
 
