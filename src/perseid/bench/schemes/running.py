@@ -21,6 +21,7 @@ import psutil
 import perseid
 from perseid import every
 from perseid.bench.measuring import ours
+from perseid.bench.measuring.sizes import SHARDS
 from perseid.bench.measuring.timings import from_journal, gaps_ms, middle
 from perseid.bench.schemes.plan import PROFILE_PERIODS, Case
 from perseid.checkpoint.oracle import Recording
@@ -123,7 +124,7 @@ def _kill_all(running: Running, root: Path) -> tuple[float, ...]:
     newest, kills = running.progress().epoch, []
     copies = local_copies(Store.at(str(root)))
     for _ in range(KILLS):
-        before = ours.wait_for(running, lambda p: p.phase == "running" and p.spares > 0)
+        before = ours.wait_for(running, lambda p: p.phase == "running" and sum(h.alive for h in p.hosts) > SHARDS)
         _sync_again(root)
         if copies is not None:
             shutil.rmtree(copies, ignore_errors=True)

@@ -12,6 +12,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ IMAGE_BYTES = 24 << 30
 """How large the filesystem may become; its file takes no more room than what is in it."""
 _GROUPS = Path("/sys/fs/cgroup/blkio")
 _MEMBERS = "cgroup.procs"
+_TRIES = 30
 _LIMITS = ("blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device")
 
 
@@ -107,9 +109,12 @@ def _undo(*command: str) -> None:
 
 
 def _leave(group: Path) -> None:
-    """A group goes when nobody is in it any more; whoever still is goes back to everybody's."""
-    with contextlib.suppress(OSError):
-        for pid in (group / _MEMBERS).read_text().split():
-            with contextlib.suppress(OSError):
+    """A group goes when nobody is in it any more; whoever still is, and ends, goes back to everybody's."""
+    for _ in range(_TRIES):
+        with contextlib.suppress(OSError):
+            for pid in (group / _MEMBERS).read_text().split():
                 (_GROUPS / _MEMBERS).write_text(pid)
-        group.rmdir()
+        with contextlib.suppress(OSError):
+            group.rmdir()
+            return
+        time.sleep(0.1)
