@@ -34,9 +34,9 @@ APPS = tuple(plan.app for plan in FULL)
 
 
 def run(
-    quick: bool, json_path: Path | None, plot_path: Path | None, app: str | None = None, storage: str | None = None
+    quick: bool, json_path: Path | None, plot_path: Path | None, app: str | None = None, storage: str = "disk"
 ) -> None:
-    """Measure, show, and write it down. Without a word, a quick run takes the disk as it is, and a full one a storage as the paper's."""
+    """Measure, show, and write it down."""
     if app is not None and app not in APPS:
         raise SettingsError(f"no application {app!r}; there are: {', '.join(APPS)}")
     try:
@@ -53,7 +53,7 @@ def run(
 
     with (
         tempfile.TemporaryDirectory(prefix="perseid-bench-", ignore_cleanup_errors=True) as folder,
-        places.storage(storage or ("disk" if quick else "paper"), Path(folder)) as place,
+        places.storage(storage, Path(folder)) as place,
     ):
         about = {"quick": quick, "storage": place.about, **machine()}
         _measure(plans(quick, app), QUICK_WARM_S if quick else WARM_S, Path(folder), place, found, tell)

@@ -28,7 +28,7 @@ def bench(
     part: Annotated[str | None, typer.Option(metavar="NAME", help="Only this part (scale).")] = None,
     storage: Annotated[
         str | None,
-        typer.Option(metavar="KIND", help="Where checkpoints go: paper (1 Gb/s; root only) or disk (meteor)."),
+        typer.Option(metavar="KIND", help="Where checkpoints go: disk, or paper: 1 Gb/s, as root (meteor)."),
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
