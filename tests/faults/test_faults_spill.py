@@ -25,7 +25,9 @@ def perseid_spark() -> Iterator[SparkSession]:
     made.stop()
 
 
-@pytest.mark.parametrize("operator", [Hoard(), KeyedHoard()], ids=["fields", "by key"])
+@pytest.mark.parametrize(
+    "operator", [Hoard(), pytest.param(KeyedHoard(), marks=pytest.mark.slow)], ids=["fields", "by key"]
+)
 def test_a_killed_host_with_more_state_than_memory_costs_no_row_and_doubles_none(
     begin: Begin, folder: Folder, operator: Operator
 ) -> None:
@@ -40,6 +42,7 @@ def test_a_killed_host_with_more_state_than_memory_costs_no_row_and_doubles_none
     apps.check_hoards(folder.out, ROWS)
 
 
+@pytest.mark.slow
 def test_more_state_than_memory_is_divided_and_merged_while_the_stream_runs(begin: Begin, folder: Folder) -> None:
     running = begin(apps.hoards(folder.out, ROWS, Hoard()), max_rows_per_epoch=500, period=1.5)
     apps.wait_for_checkpoint(running)

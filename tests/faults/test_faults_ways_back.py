@@ -50,7 +50,7 @@ def test_without_checkpoints_what_was_lost_is_made_again(
     assert (recovery["mode"], recovery["checkpoint"]) == (mode, None)
 
 
-@pytest.mark.parametrize("kept", [True, False], ids=["kept input", "sources"])
+@pytest.mark.parametrize("kept", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["kept input", "sources"])
 def test_two_shards_that_come_back_for_one_have_all_of_its_rows(begin: Begin, folder: Folder, kept: bool) -> None:
     running = begin(apps.counts(folder.out, ROWS, rate=1_500, shards=2), period=60, parallel_recovery=2, spares=2)
     apps.wait_for_epoch(running, 12)
