@@ -10,7 +10,7 @@ def full() -> Results:
     results = Results(lambda _: None)
     for name, value in (
         ("live_pause_s", 0.3), ("live_gap_s", 0.5), ("live_state_mb", 500), ("spark_gap_s", 20), ("spark_pause_s", 19),
-        ("rising_p50_ms", 100),
+        ("rising_p50_ms", 100), ("open_final_shards", 2), ("overhead_medium_percent", 4),
         ("rising_p95_ms", 200), ("rising_p99_ms", 300), ("rising_final_shards", 2), ("open_offered_rows_per_s", 100),
         ("open_dropped_percent", 3), ("threshold_10_shards", 4), ("threshold_10_p50_ms", 90), ("threshold_10_p95_ms", 120),
     ):  # fmt: skip
@@ -20,6 +20,7 @@ def full() -> Results:
         results.sample(f"{way}_recovery_s", 1.5, unit="s")
     for way in ("serial", "parallel"):
         results.sample(f"{way}_recovery_interval_2.5_s", 1.5, unit="s")
+        results.sample(f"{way}_recovery_s", 1.5, unit="s")
     for kind in ("with", "without"):
         results.sample(f"overhead_medium_{kind}_p95_ms", 150, unit="ms")
     results.sample("overhead_interval_1_p95_ms", 170, unit="ms")

@@ -114,6 +114,7 @@ def _ways(axes: Any, results: Results) -> None:
         axes.bar_label(bars, [f"{h:.1f}" for h in heights], padding=2, fontsize=8)
     axes.set_xticks(range(len(rates)), [f"{rate:,}" for rate in rates])
     if rates:
+        axes.margins(y=0.35)
         _legend(axes, "upper left")
 
 
@@ -149,10 +150,14 @@ def _over_time(axes: Any, results: Results, name: str, title: str) -> None:
     shards.set_ylim(0, max(samples[f"{name}_shards"]) + 1)
     shards.yaxis.get_major_locator().set_params(integer=True)
     shards.spines[["top"]].set_visible(False)
-    handles, labels = (
-        a + b for a, b in zip(axes.get_legend_handles_labels(), shards.get_legend_handles_labels(), strict=True)
-    )
-    axes.legend(handles, labels, fontsize=8, frameon=False, loc="lower right")
+    _legend_of(axes, shards, "lower right")
+
+
+def _legend_of(axes: Any, shards: Any, place: str) -> None:
+    """One legend for what is read on the left and on the right."""
+    both = zip(axes.get_legend_handles_labels(), shards.get_legend_handles_labels(), strict=True)
+    handles, labels = (left + right for left, right in both)
+    axes.legend(handles, labels, fontsize=8, frameon=False, loc=place)
 
 
 def _latency(axes: Any, results: Results) -> None:
@@ -213,7 +218,7 @@ def _thresholds(axes: Any, results: Results) -> None:
     shards.set_ylim(0, max(counts) + 1)
     shards.yaxis.get_major_locator().set_params(integer=True)
     shards.spines[["top"]].set_visible(False)
-    _legend(axes, "upper center")
+    _legend_of(axes, shards, "upper right")
 
 
 def _overhead(axes: Any, results: Results) -> None:
@@ -242,4 +247,5 @@ def _overhead(axes: Any, results: Results) -> None:
         axes.bar(place, value, width=0.38, color=OURS, alpha=0.6)
         labels.append(f"large\nevery {interval:g} s")
     axes.set_xticks(range(len(labels)), labels, fontsize=8)
-    _legend(axes, "lower right")
+    axes.margins(y=0.3)
+    _legend(axes, "upper right")
