@@ -61,6 +61,7 @@ def test_a_lost_shard_comes_back_from_the_host_that_keeps_its_backup(
     assert any(read.get("backup") for read in restores), restores
 
 
+@pytest.mark.slow
 def test_an_operator_whose_shards_are_made_anew_goes_on_as_if_nothing_had_been(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, ROWS, rate=1_500), period=600)
     with pytest.raises(RequestFailed, match="no stateful operator 'counter'"):

@@ -39,7 +39,7 @@ def test_a_killed_host_costs_no_row_and_doubles_none(begin: Begin, folder: Folde
     assert modes[0] == "application" and set(modes[1:]) == {"shards"}  # the start, then only what was lost
 
 
-@pytest.mark.parametrize("app", [apps.counts, apps.narrow])
+@pytest.mark.parametrize("app", [apps.narrow, pytest.param(apps.counts, marks=slow)])
 @pytest.mark.parametrize("damage", ["flipped", *(pytest.param(d, marks=slow) for d in ("cut", "gap"))])
 def test_damaged_input_of_a_killed_host_is_replayed_from_the_source(
     begin: Begin, folder: Folder, damage: str, app: Callable[[str, int], App]

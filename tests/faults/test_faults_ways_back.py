@@ -36,7 +36,11 @@ def kill_a_holder(running: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "mode"), [(perseid.upstream_backup(), "shards"), (perseid.source_replay(), "application")]
+    ("scheme", "mode"),
+    [
+        (perseid.upstream_backup(), "shards"),
+        pytest.param(perseid.source_replay(), "application", marks=pytest.mark.slow),
+    ],
 )
 def test_without_checkpoints_what_was_lost_is_made_again(
     begin: Begin, folder: Folder, scheme: Scheme, mode: str
