@@ -1,7 +1,7 @@
 """Work that can wait, on a machine that has other work: done in a thread that gives way to whatever else wants the cores.
 
-New shards are made beside the old ones (S3): without this, four hosts that read 500 MB on two cores made the epochs of the running
-stream take six times as long. A thread and not the process, for a priority that was given up cannot be had back.
+New shards are made beside the old ones (S3): four hosts that read 500 MB leave two cores little time for the epochs of the running
+stream. A thread and not the process, for a priority that was given up cannot be had back.
 """
 
 from __future__ import annotations
