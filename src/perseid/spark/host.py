@@ -63,6 +63,7 @@ class HostTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             pass
+        _trim()  # what the worker held for tasks before
         Host(self.config).serve()
         _give_back_memory()
         yield pa.RecordBatch.from_pydict({"launch": pa.array([self.config.launch], pa.int64())})
@@ -287,6 +288,11 @@ def _give_back_memory() -> None:
     gc.unfreeze()
     gc.collect()
     gc.set_threshold(*_USUAL_THRESHOLD)
+    _trim()
+
+
+def _trim() -> None:
+    """Give the system what allocators hold and nobody uses."""
     pa.default_memory_pool().release_unused()
     with contextlib.suppress(AttributeError):  # the C library of Linux distributions
         ctypes.CDLL(None).malloc_trim(0)
