@@ -20,6 +20,7 @@ def full() -> Results:
         results.sample(f"{way}_recovery_s", 1.5, unit="s")
     for way in ("serial", "parallel"):
         results.sample(f"{way}_recovery_interval_2.5_s", 1.5, unit="s")
+        results.sample(f"{way}_recovery_interval_2.5_replayed_s", 2.1, unit="s")
         results.sample(f"{way}_recovery_s", 1.5, unit="s")
     for kind in ("with", "without"):
         results.sample(f"overhead_medium_{kind}_p95_ms", 150, unit="ms")

@@ -11,8 +11,9 @@ from perseid.bench.scaling.reading import (
     Arrivals,
     gap_around_ms,
     latencies_ms,
+    pace,
     percentile,
-    replayed_s,
+    replayed_rows,
     restored_ms,
     shards_over_time,
     throughput,
@@ -61,11 +62,16 @@ def test_shards_are_back_when_the_recovery_ends_and_an_application_when_it_is_wh
         restored_ms([*done, back | {"mode": "application"}], kill_ms=400)
 
 
-def test_what_is_replayed_came_after_the_cut_or_after_the_beginning() -> None:
-    began = {"kind": "recovery_started", "at_ms": 9_000}
-    cut = {"kind": "checkpoint_started", "at_ms": 6_000, "checkpoint": 3}
-    assert replayed_s([*STEADY, cut, began | {"checkpoint": 3}], kill_ms=8_000) == 2.0
-    assert replayed_s([*STEADY, cut, began | {"checkpoint": None}], kill_ms=8_100) == 7.0
+def test_what_is_replayed_are_the_epochs_done_since_the_checkpoint_or_all_of_them() -> None:
+    back = {"kind": "recovery_finished", "at_ms": 9_000, "replayed_epochs": 3}
+    assert replayed_rows([*STEADY, back | {"mode": "shards"}], kill_ms=8_000) == 300
+    assert replayed_rows([*STEADY, back | {"mode": "shards", "replayed_epochs": 0}], kill_ms=8_000) == 0
+    assert replayed_rows([*STEADY, back | {"mode": "application"}], kill_ms=8_000) == 1_000
+
+
+def test_what_came_and_was_not_done_is_told() -> None:
+    assert pace(STEADY, rate=1_000, until_ms=2_100) == pytest.approx(1.0)
+    assert pace(STEADY, rate=2_000, until_ms=2_100) == pytest.approx(0.5)
 
 
 def test_load_over_time() -> None:

@@ -28,6 +28,7 @@ from perseid.bench.scaling.reading import gap_around_ms
 from perseid.bench.scaling.sizes import Sizes
 
 BEFORE, AFTER = 2, 4
+RECENT_ROWS = 10_000  # larger batches are those that filled the state
 CALM_S = 4.0  # under load before and after
 
 
@@ -135,15 +136,15 @@ def stop_repartition_start(work: Path, keys: int, rows_per_s: int) -> Restarted:
         repartition_s=repartitioned - stopped,
         start_s=started - repartitioned,
         state_mb=_size(work / "checkpoint" / "state") / 1e6,
-        commits=[c for c in (*before, *after) if c.rows < keys // 10],
+        commits=[c for c in (*before, *after) if c.rows <= RECENT_ROWS],
         stopped_ms=stopped_ms,
     )
 
 
 def _start(work: Path) -> StreamingQuery:
-    rows = peers.spark().readStream.schema(TEXTS_SCHEMA).option("maxFilesPerTrigger", 5).parquet(str(work / "in"))
+    rows = peers.spark().readStream.schema(TEXTS_SCHEMA).option("maxFilesPerTrigger", 10).parquet(str(work / "in"))
     newest = rows.groupBy("key").agg(F.last("text").alias("text")).select("key", F.length("text").alias("n"))
-    writer = newest.writeStream.outputMode("update").format("noop").trigger(processingTime="500 milliseconds")
+    writer = newest.writeStream.outputMode("update").format("noop").trigger(processingTime="1 second")
     return writer.option("checkpointLocation", str(work / "checkpoint")).start()
 
 

@@ -106,7 +106,7 @@ def _outage(axes: Any, results: Results) -> None:
 
 def _ways(axes: Any, results: Results) -> None:
     _labels(axes, "recovery of a full window, by rate (fig. 11)", "fragments/s", "s until the state is back")
-    rates = sorted({int(n.removeprefix("state_recovery_").removesuffix("_s")) for n in results.numbers if _rated(n)})
+    rates = [int(rate) for rate, _ in _by_number(results, "state_recovery_", "_s")]
     for number, (way, (text, colour)) in enumerate(WAYS.items()):
         places = [place + (number - 1) * 0.27 for place in range(len(rates))]
         heights = [results.numbers.get(f"{way}_recovery_{rate}_s", 0) for rate in rates]
@@ -118,8 +118,12 @@ def _ways(axes: Any, results: Results) -> None:
         _legend(axes, "upper left")
 
 
-def _rated(name: str) -> bool:
-    return name.startswith("state_recovery_") and name.removeprefix("state_recovery_").removesuffix("_s").isdigit()
+def _by_number(results: Results, stem: str, end: str) -> list[tuple[float, float]]:
+    """What was measured at several rates or intervals: these, and the numbers."""
+    names = {
+        n: n.removeprefix(stem).removesuffix(end) for n in results.numbers if n.startswith(stem) and n.endswith(end)
+    }
+    return sorted((float(at), results.numbers[name]) for name, at in names.items() if at.replace(".", "", 1).isdigit())
 
 
 def _rising(axes: Any, results: Results) -> None:
@@ -188,12 +192,7 @@ def _parallel(axes: Any, results: Results) -> None:
         "s until the state is back",
     )
     for name, colour, text in (("serial", PEER, "one host takes over"), ("parallel", OURS, "two share it")):
-        stem = f"{name}_recovery_interval_"
-        found = sorted(
-            (float(n.removeprefix(stem).removesuffix("_s")), v)
-            for n, v in results.numbers.items()
-            if n.startswith(stem)
-        )
+        found = _by_number(results, f"{name}_recovery_interval_", "_s")
         if found:
             axes.plot(*zip(*found, strict=True), "o-", color=colour, label=text)
             axes.set_ylim(bottom=0)
@@ -237,12 +236,7 @@ def _overhead(axes: Any, results: Results) -> None:
                 [place + shift] * len(results.samples[name]), results.samples[name], s=9, color="black", zorder=3
             )
     labels = [text.replace(", ", "\n") for _, text in groups]
-    stem = "overhead_interval_"
-    intervals = sorted(
-        (float(n.removeprefix(stem).removesuffix("_p95_ms")), v)
-        for n, v in results.numbers.items()
-        if n.startswith(stem)
-    )
+    intervals = _by_number(results, "overhead_interval_", "_p95_ms")
     for place, (interval, value) in enumerate(intervals, len(groups)):
         axes.bar(place, value, width=0.38, color=OURS, alpha=0.6)
         labels.append(f"large\nevery {interval:g} s")

@@ -66,12 +66,23 @@ def restored_ms(entries: Sequence[Entry], kill_ms: float) -> float:
     return float(again["at_ms"] - kill_ms)
 
 
-def replayed_s(entries: Sequence[Entry], kill_ms: float) -> float:
-    """How many seconds of input a recovery had to apply again: since the cut of the checkpoint it came back from."""
-    began = next(e for e in entries if e["kind"] == "recovery_started" and e["at_ms"] > kill_ms)
-    cuts = [e for e in entries if e["kind"] == "checkpoint_started" and e["checkpoint"] == began["checkpoint"]]
-    admitted = [e["time_ms"] for e in entries if e["kind"] == "epoch_admitted"]
-    return float(kill_ms - (cuts[-1]["at_ms"] if cuts else admitted[0])) / 1000
+def replayed_rows(entries: Sequence[Entry], kill_ms: float) -> int:
+    """How many rows a recovery had to apply again: of the epochs that were done before the kill and came after the checkpoint.
+
+    Less than what had come since the checkpoint, where the application was behind its input: what was not done is not in the state.
+    """
+    ended = _next(entries, "recovery_finished", kill_ms)
+    rows = {e["epoch"]: e["rows_in"] for e in entries if e["kind"] == "epoch_committed" and e["at_ms"] <= kill_ms}
+    epochs = sorted(rows)
+    again = epochs if ended["mode"] == "application" else epochs[len(epochs) - ended["replayed_epochs"] :]
+    return int(sum(rows[epoch] for epoch in again))
+
+
+def pace(entries: Sequence[Entry], rate: float, until_ms: float) -> float:
+    """The share of the rows that had come by then, at this rate, that were done: an application that is behind has less to make good."""
+    began = min(e["time_ms"] for e in entries if e["kind"] == "epoch_admitted")
+    done = sum(e["rows_in"] for e in entries if e["kind"] == "epoch_committed" and e["at_ms"] <= until_ms)
+    return float(done / (rate * (until_ms - began) / 1000))
 
 
 def _next(entries: Sequence[Entry], kind: str, after_ms: float) -> Entry:

@@ -22,7 +22,7 @@ from perseid.bench.measuring import ours
 from perseid.bench.measuring.results import Results
 from perseid.bench.measuring.side import Side
 from perseid.bench.scaling.applications import likeness
-from perseid.bench.scaling.reading import replayed_s, restored_ms
+from perseid.bench.scaling.reading import pace, replayed_rows, restored_ms
 from perseid.bench.scaling.sizes import RECOVERY_WORDS, Sizes
 from perseid.checkpoint.schemes import Scheme
 from perseid.spark.runtime import Running
@@ -33,6 +33,7 @@ MIDDLE, LATE = 0.5, 0.9
 """Of the interval has passed since the last checkpoint when the host dies: on average, and near the worst."""
 SPARES = 2
 WARM_S = 3.0
+KEPT_PACE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ class Lost:
     """What one kill cost."""
 
     restored_s: float
-    replayed_s: float  # of input
+    replayed_s: float  # of input, by its rows
+    pace: float  # the share of the input that was done when the host died: below 1 there was less to make good
 
 
 def measure(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
@@ -71,6 +73,10 @@ def measure_parallel(side: Side, work: Path, sizes: Sizes, results: Results) -> 
 
 def _say(name: str, lost: Lost, results: Results) -> None:
     results.sample(name, lost.restored_s, unit=f"s ({lost.replayed_s:.1f} s of input applied again)")
+    results.sample(f"{name.removesuffix('_s')}_replayed_s", lost.replayed_s, unit="s")
+    if lost.pace < KEPT_PACE:
+        results.tell(f"[yellow]it was behind its input: {lost.pace:.0%} of it was done[/yellow]")
+    results.sample(f"{name.removesuffix('_s')}_pace", lost.pace, unit="of the input done")
 
 
 def count_words(work: Path, way: str, rate: int, window_s: float, interval_s: float) -> Lost:
@@ -86,9 +92,9 @@ def count_words(work: Path, way: str, rate: int, window_s: float, interval_s: fl
     began = time.monotonic()
     if way == "state":
         full = began + window_s - interval_s
-        return _killed(running, work, lambda: time.monotonic() >= full, MIDDLE * interval_s)
+        return _killed(running, work, lambda: time.monotonic() >= full, MIDDLE * interval_s, rate)
     time.sleep(window_s)
-    return _kill(running, work)
+    return _kill(running, work, rate)
 
 
 def compare_texts(work: Path, rate: int, interval_s: float, ways: int) -> Lost:
@@ -96,7 +102,7 @@ def compare_texts(work: Path, rate: int, interval_s: float, ways: int) -> Lost:
     scheme = perseid.parallel(every(seconds=interval_s))
     running = _start(likeness(rate=rate), work, scheme, parallel_recovery=ways)
     began = time.monotonic()
-    return _killed(running, work, lambda: time.monotonic() - began >= WARM_S, LATE * interval_s)
+    return _killed(running, work, lambda: time.monotonic() - began >= WARM_S, LATE * interval_s, rate)
 
 
 def _start(app: App, work: Path, scheme: Scheme, **more: object) -> Running:
@@ -105,16 +111,16 @@ def _start(app: App, work: Path, scheme: Scheme, **more: object) -> Running:
     return running
 
 
-def _killed(running: Running, work: Path, ready: Callable[[], bool], pause_s: float) -> Lost:
+def _killed(running: Running, work: Path, ready: Callable[[], bool], pause_s: float, rate: int) -> Lost:
     """Kill so long after a checkpoint, the first one when all is ready."""
     ours.wait_for(running, lambda _: ready())
     checkpoints = running.progress().checkpoints
     ours.wait_for(running, lambda p: p.checkpoints > checkpoints)
     time.sleep(pause_s)
-    return _kill(running, work)
+    return _kill(running, work, rate)
 
 
-def _kill(running: Running, work: Path) -> Lost:
+def _kill(running: Running, work: Path, rate: int) -> Lost:
     before = running.progress()
     killed_ms = time.time() * 1000
     os.kill(next(host.pid for host in before.hosts if host.shards), signal.SIGKILL)
@@ -122,4 +128,5 @@ def _kill(running: Running, work: Path) -> Lost:
     ours.wait_for(running, lambda p: p.phase == "running" and p.epoch > before.epoch)
     journal = ours.end(running)
     shutil.rmtree(work, ignore_errors=True)
-    return Lost(restored_ms(journal, killed_ms) / 1000, replayed_s(journal, killed_ms))
+    replayed = replayed_rows(journal, killed_ms)
+    return Lost(restored_ms(journal, killed_ms) / 1000, replayed / rate, pace(journal, rate, killed_ms))
