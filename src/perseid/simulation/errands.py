@@ -100,13 +100,12 @@ class Errands:
 
     def covered(self, cuts: Mapping[UnitName, Epoch]) -> None:
         """A checkpoint is committed: hosts let go of the input it covers."""
-        topology = self._driver.topology
+        upto = {operator: cuts[u.name] for u in self._driver.topology.units for operator in u.operators}
         for host in self._hosts.living.values():
             for shard, held in host.shards.items():
                 if not held.kept:
                     continue
-                upto = cuts[topology.unit_of(shard.operator)]
-                for epoch in [epoch for epoch in held.kept if epoch <= upto]:
+                for epoch in [epoch for epoch in held.kept if epoch <= upto[shard.operator]]:
                     del held.kept[epoch]
 
     # -- sizes ----------------------------------------------------------------------------------------------------

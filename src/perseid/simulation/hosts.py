@@ -137,7 +137,10 @@ class Hosts:
     def word(self, host: Host, event: on.Event) -> None:
         """A message from a host. One that was given up may still be heard: what it says must not count."""
         if self._world.instant:
-            self._hear(host, event)
+            if host.outbox or self._clock.now_ms < host.machine.cut_off_ms:
+                self._hear(host, event)
+            else:
+                self._driver.handle(event)
             return
         host.outbound_ms = max(host.outbound_ms, self._clock.now_ms + self._world.some("message"))
         self._clock.at(host.outbound_ms, self._hear, host, event)
