@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, NoReturn
 
 from perseid.checkpoint.life import SnapshotPart
@@ -26,7 +27,7 @@ from perseid.simulation.oracle import Oracle
 from perseid.simulation.root import Manifest, Root, Snapshot, checkpoint_of, slices
 from perseid.simulation.values import Rows, State
 from perseid.storage.records import Admitted, Committed, Record
-from perseid.vocabulary import SLOTS, Epoch, HostId, OperatorName, ShardId, SlotRange, StreamName, UnitName, Version
+from perseid.vocabulary import SLOTS, Epoch, HostId, OperatorName, ShardId, StreamName, UnitName, Version
 
 if TYPE_CHECKING:
     from perseid.simulation.driver import SimulatedDriver
@@ -184,7 +185,7 @@ class Witness:
         for saved in manifest.shards.values():
             found.setdefault(saved.operator, []).append(saved)
         for operator, unit in self._unit_of.items():
-            snapshots = sorted(found.get(operator, ()), key=lambda s: s.slots)
+            snapshots = sorted(found.get(operator, ()), key=attrgetter("slots"))
             if not snapshots and self._individual and not manifest.cuts[unit]:
                 continue  # its unit's turn has not come yet
             if [0, *(s.slots[1] for s in snapshots)] != [*(s.slots[0] for s in snapshots), SLOTS]:

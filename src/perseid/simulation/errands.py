@@ -105,6 +105,9 @@ class Errands:
             for shard, held in host.shards.items():
                 if not held.kept:
                     continue
+                if held.log.applied <= upto[shard.operator]:  # as nearly always
+                    held.kept.clear()
+                    continue
                 for epoch in [epoch for epoch in held.kept if epoch <= upto[shard.operator]]:
                     del held.kept[epoch]
 
@@ -129,11 +132,11 @@ class Errands:
 
     def snapshot(self, host: Host, command: do.TakeSnapshots) -> None:
         now = self._clock.now_ms
-        if not host.standing_at(command.shards, command.epoch):
+        states = host.states_at(command.shards, command.epoch)
+        if states is None:
             self._hosts.word(host, on.CheckpointFailed(command.checkpoint, "a shard is not there", host.id))
             return
         pace = host.machine.pace(now) * self._root.pace(now)
-        states = [(route, host.shards[route.shard].state) for route in command.shards]
         if not command.synchronous:
             self._forked(host, command)
         last = 0

@@ -83,7 +83,7 @@ class World:
         self._times: dict[str, tuple[int, int]] = {f.name: getattr(scenario.times, f.name) for f in fields(Times)}
         self.sized = scenario.settings.scheme.name == "adaptive"  # then shards tell of their sizes
         self.instant = scenario.times.message == (0, 0)
-        self._mishaps = scenario.mishaps
+        self.mishaps = scenario.mishaps
         self.slow_until_ms = 0
         self.calm_ms = 0  # from then on nothing goes wrong any more
         self.pulse = scenario.settings.heartbeat_ms
@@ -151,7 +151,7 @@ class World:
         return low + int(self.random.random() * (high - low + 1))
 
     def mishap(self, factor: float = 1.0) -> bool:
-        return self.random.random() < self._mishaps * factor
+        return self.random.random() < self.mishaps * factor
 
     def pulse_ms(self, driver: SimulatedDriver) -> int:
         """When hearts beat next."""
