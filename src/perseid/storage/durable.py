@@ -31,11 +31,15 @@ def write_file(target: Path, chunks: Iterable[bytes | memoryview], *, durable: b
     return size
 
 
-def publish_temporary(temporary: Path, target: Path) -> None:
-    """Make a temporary file durable that somebody else wrote without, and give it its name."""
+def publish_temporary(temporary: Path, target: Path, root: Path) -> None:
+    """Make a temporary file durable that somebody else wrote without, and give it its name; the folders it lies in, too, up to ``root``."""
     sync_file(temporary)
     _give_name(temporary, target)
-    sync_folder(target.parent)
+    folder = target.parent
+    sync_folder(folder)
+    while folder != root:
+        folder = folder.parent
+        sync_folder(folder)
 
 
 def _give_name(temporary: Path, target: Path) -> None:
@@ -105,7 +109,10 @@ def write_new(
     try:
         fd = os.open(path, flags, 0o644)
     except FileNotFoundError:
-        make_folder(path.parent)
+        if durable:
+            make_folder(path.parent)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(path, flags, 0o644)
     try:
         size = held = 0

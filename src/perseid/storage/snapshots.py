@@ -106,7 +106,7 @@ def publish_snapshot(store: Store, file: SnapshotFile, staged: Path) -> None:
     if staged.name.startswith(TEMPORARY):
         assert store.local is not None
         with reported("write", store.uri(file.path)):
-            publish_temporary(staged, store.local / file.path)
+            publish_temporary(staged, store.local / file.path, store.local)
         return
     with reported("copy", str(staged)):
         copied = store.write(file.path, _pieces_of(staged))
