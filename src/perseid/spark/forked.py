@@ -36,7 +36,7 @@ from perseid.storage.persisted import buffers_of, header_of
 from perseid.storage.snapshots import SnapshotFile, publish_snapshot, stage_snapshot, write_snapshot
 from perseid.storage.store import Store
 
-_PATIENCE_MS = 60
+_PATIENCE_MS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class Snapshots:
             publish_snapshot(self._store, SnapshotFile(**message["file"]), Path(message.pop("staged")))
         except (StorageFailed, CorruptData) as error:
             return {"kind": "snapshot_failed", "checkpoint": message["checkpoint"], "message": str(error)}
-        return {**message, "ms": message["ms"] + since(begun)}
+        return {**message, "ms": message["ms"] + since(begun), "sync_ms": since(begun)}
 
 
 def _wait_for_end(reader: int, ms: int) -> None:

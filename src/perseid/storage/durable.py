@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from perseid.storage.past_cache import write_past_cache
 from perseid.storage.store import TEMPORARY, reported, token
 
 _BATCH_BYTES = 1 << 20
@@ -85,12 +86,13 @@ def write_temporary(
     chunks: Iterable[bytes | memoryview],
     *,
     durable: bool = True,
+    past_cache: bool = False,
     written: Callable[[memoryview], None] | None = None,
 ) -> tuple[Path, int]:
     """A new file beside the target, under a name that no reader sees; and its length. ``written`` is told of each chunk that is."""
     temporary = target.with_name(f"{TEMPORARY}{target.name}-{token()}")
     try:
-        return temporary, write_new(temporary, chunks, durable=durable, written=written)
+        return temporary, write_new(temporary, chunks, durable=durable, past_cache=past_cache, written=written)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
@@ -102,9 +104,10 @@ def write_new(
     chunks: Iterable[bytes | memoryview],
     *,
     durable: bool = True,
+    past_cache: bool = False,
     written: Callable[[memoryview], None] | None = None,
 ) -> int:
-    """A file that must not exist yet; its length. Large writes, no copies."""
+    """A file that must not exist yet; its length."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         fd = os.open(path, flags, 0o644)
@@ -115,24 +118,32 @@ def write_new(
             path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(path, flags, 0o644)
     try:
-        size = held = 0
-        batch: list[memoryview] = []
-        for chunk in chunks:
-            piece = memoryview(chunk).cast("B")
-            batch.append(piece)
-            held += piece.nbytes
-            if held >= _BATCH_BYTES or len(batch) >= _BATCH_PIECES:
-                write_all(fd, batch)
-                if written is not None:
-                    for done in batch:
-                        written(done)
-                size, held, batch = size + held, 0, []
-        write_all(fd, batch)
+        size = (write_past_cache if past_cache else _write_chunks)(fd, chunks, written)
         if durable:
             os.fsync(fd)
-        return size + held
+        return size
     finally:
         os.close(fd)
+
+
+def _write_chunks(
+    fd: int, chunks: Iterable[bytes | memoryview], written: Callable[[memoryview], None] | None = None
+) -> int:
+    """Large writes, no copies."""
+    size = held = 0
+    batch: list[memoryview] = []
+    for chunk in chunks:
+        piece = memoryview(chunk).cast("B")
+        batch.append(piece)
+        held += piece.nbytes
+        if held >= _BATCH_BYTES or len(batch) >= _BATCH_PIECES:
+            write_all(fd, batch)
+            if written is not None:
+                for done in batch:
+                    written(done)
+            size, held, batch = size + held, 0, []
+    write_all(fd, batch)
+    return size + held
 
 
 def write_all(fd: int, pieces: list[memoryview]) -> None:

@@ -96,7 +96,7 @@ def stage_snapshot(
     assert store.local is not None, "a store that is not local needs a folder on this machine"
     with reported("write", store.uri(path)):
         staged, size = write_temporary(
-            store.local / path, framed, durable=False, written=written if local is None else None
+            store.local / path, framed, durable=False, past_cache=True, written=written if local is None else None
         )
     return SnapshotFile(path, size, framed.digest), staged
 
