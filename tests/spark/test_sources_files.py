@@ -100,6 +100,21 @@ def test_many_files_are_read_in_order(spark, store, inbox):
     assert df.rdd.getNumPartitions() > 2
 
 
+def test_where_nobody_looks_at_the_order_the_same_rows_come_from_few_scans(spark, store, inbox):
+    for i in range(70):
+        put_parquet(inbox, f"{i % 7}-{i}.parquet", i * 10, 1 + i % 10, 1000 + i)
+    source = opened(files(inbox), spark, store)
+    end = Offset(take(source, 0))
+    df = source.read_unordered(Offset(0), end)
+    assert sorted(numbers(df)) == numbers(source.read(Offset(0), end))
+    assert len(df.inputFiles()) == 70
+    assert df._jdf.queryExecution().analyzed().toString().count("Relation") == 3, (
+        "Spark lists 32 files at a time by itself"
+    )
+    nothing = source.read_unordered(end, end)
+    assert (nothing.columns, numbers(nothing)) == (["n"], [])
+
+
 def test_names_that_mean_something_to_spark_or_to_a_url_are_only_names(spark, store, tmp_path):
     inbox = tmp_path / "in [1] 50%"
     inbox.mkdir()
@@ -119,6 +134,8 @@ def test_names_that_mean_something_to_spark_or_to_a_url_are_only_names(spark, st
     assert take(source, 0) == len(names)
     rows = source.read(Offset(0), Offset(len(names))).collect()
     assert [row.value for row in rows] == [str(i) for i in range(len(names))]
+    unordered = source.read_unordered(Offset(0), Offset(len(names))).collect()
+    assert sorted(row.value for row in unordered) == [str(i) for i in range(len(names))]
 
 
 def test_an_epoch_takes_whole_files_up_to_the_limit_and_at_least_one(spark, store, inbox):

@@ -21,8 +21,8 @@ from perseid.storage.journal import read_journal
 from perseid.storage.store import Store
 
 ROUTINE = (
-    "epoch_admitted", "epoch_committed", "snapshots_ordered", "snapshots_forked", "snapshot_written", "inflight_saved", "trimmed",
-    "checkpoint_started", "backed_up",
+    "epoch_admitted", "epoch_committed", "snapshots_ordered", "snapshots_forked", "snapshot_awaited", "snapshot_written",
+    "inflight_saved", "trimmed", "checkpoint_started", "backed_up",
 )  # fmt: skip
 """Kinds that come by the thousand; without ``--all`` a run of them is told in one line."""
 

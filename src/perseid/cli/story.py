@@ -179,6 +179,9 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
         f"checkpoint {r['checkpoint']}: host {r['host']} is to save unit {r['unit']} as of epoch {r['epoch']}"
     ),
     "snapshots_forked": lambda r: f"checkpoint {r['checkpoint']}: host {r['host']} goes on, its snapshots are on their way",
+    "snapshot_awaited": lambda r: (
+        f"checkpoint {r['checkpoint']}: an epoch waited {duration(r['ms'])} on host {r['host']} for its snapshots"
+    ),
     "snapshot_written": lambda r: (
         f"checkpoint {r['checkpoint']}: snapshot of {r['shard']} written, {size(r['bytes'])} in {duration(r['ms'])}"
     ),

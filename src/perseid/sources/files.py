@@ -25,7 +25,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from perseid.errors import SettingsError, SourceChanged
 from perseid.sources.listing import Found, Listing, listing
-from perseid.sources.ordered_scan import FileSlice, ordered_scan
+from perseid.sources.ordered_scan import FileSlice, ordered_scan, unordered_scan
 from perseid.sources.record_log import Record, RecordLog
 from perseid.storage.sealed import seal, unseal
 from perseid.storage.store import Store
@@ -90,6 +90,7 @@ class Files:
     _type: StructType = field(init=False, repr=False)
     _known: set[str] = field(default_factory=set, init=False, repr=False)
     _rows_before: list[int] = field(default_factory=lambda: [0], init=False, repr=False)  # [n]: in files before n
+    _ready: DataFrameReader = field(init=False, repr=False)  # made once: options and schema are many calls to the JVM
     _list_at_ms: int = field(default=0, init=False, repr=False)
     _unready: set[str] = field(default_factory=set, init=False, repr=False)
 
@@ -102,6 +103,7 @@ class Files:
         for record in self._log.records:
             self._remember(record["path"], record["rows"])
         self._type = self._find_schema(f"{folder}/schema.json", store)
+        self._ready = self._reader().schema(self._type)
 
     def end(self, start: Offset, max_rows: int | None, now_ms: int) -> Offset:
         enough = None if max_rows is None else self._rows_before[start] + max_rows
@@ -113,8 +115,11 @@ class Files:
         return Offset(max(start + 1, end))
 
     def read(self, start: Offset, end: Offset) -> DataFrame:
-        slices = [self._unchanged(number) for number in range(start, end)]
-        return ordered_scan(self._spark, slices, self._load, self._type, parquet=self.format == "parquet")
+        parquet = self.format == "parquet"
+        return ordered_scan(self._spark, self._slices(start, end), self._load, self._type, parquet=parquet)
+
+    def read_unordered(self, start: Offset, end: Offset) -> DataFrame:
+        return unordered_scan(self._spark, self._slices(start, end), self._load, self._type)
 
     def rows(self, start: Offset, end: Offset) -> int | None:
         return self._rows_before[end] - self._rows_before[start] if self.format == "parquet" else None
@@ -170,6 +175,9 @@ class Files:
         per_line = len(sample) / max(1, sample.count(b"\n"))
         return max(1, round(file.size / per_line)) * (_COMPRESSION if compressed else 1)
 
+    def _slices(self, start: Offset, end: Offset) -> list[FileSlice]:
+        return [self._unchanged(number) for number in range(start, end)]
+
     def _unchanged(self, number: int) -> FileSlice:
         record = self._log.records[number]
         path = str(record["path"])
@@ -183,7 +191,7 @@ class Files:
         return FileSlice(self._listing.uri(path), now.size)
 
     def _load(self, paths: list[str]) -> DataFrame:
-        return self._reader().schema(self._type).load(paths)
+        return self._ready.load(paths)
 
     def _reader(self) -> DataFrameReader:
         options = {name: str(value) for name, value in self.options.items()}

@@ -1,4 +1,4 @@
-"""Files read by Spark in the order they are listed, row by row.
+"""Files read by Spark in the order they are listed, row by row; or, where nobody looks at the order, all at once.
 
 Spark's own file scan sorts files by size before it packs them into tasks, so the rows of several files come in an
 order that depends on sizes and on the number of cores. Here a slice is cut into groups of neighbouring files: a file
@@ -73,6 +73,15 @@ def ordered_scan(
     return _union(scans)
 
 
+def unordered_scan(
+    spark: SparkSession, files: Sequence[FileSlice], load: Callable[[list[str]], DataFrame], schema: StructType
+) -> DataFrame:
+    """The rows of ``files``, all of each, in any order: as few scans as Spark plans without a job of its own."""
+    paths = [file.escaped for file in files]
+    scans = [load(paths[at : at + GROUP_FILES]) for at in range(0, len(paths), GROUP_FILES)]
+    return _union(scans) if scans else empty(spark, schema)
+
+
 def empty(spark: SparkSession, schema: StructType, *, partitions: int = 1) -> DataFrame:
     """No rows. Spark must not see that it is empty before it runs, or it drops the operators above it."""
     nulls = [F.lit(None).cast(field.dataType).alias(field.name) for field in schema]
@@ -102,11 +111,11 @@ def _groups(files: Sequence[FileSlice]) -> Iterator[list[FileSlice]]:
 
 def _scan(group: Sequence[FileSlice], load: Callable[[list[str]], DataFrame], parquet: bool) -> DataFrame:
     df = load([file.escaped for file in group])
+    wanted = group[0].rows
+    if len(group) == 1 and wanted is None:
+        return df
     metadata = df.metadataColumn("_metadata")
-    if len(group) == 1:
-        wanted = group[0].rows
-        if wanted is None:
-            return df
+    if wanted is not None:
         first, last = wanted
         return df.where((metadata["row_index"] >= first) & (metadata["row_index"] < last))
     place = [_number_of_file(metadata["file_name"], group).alias(_FILE)]

@@ -46,6 +46,14 @@ class Source(Protocol):
 
 
 @runtime_checkable
+class UnorderedSource(Source, Protocol):
+    """A source that reads with less effort where nobody looks at the order of its rows."""
+
+    def read_unordered(self, start: Offset, end: Offset) -> DataFrame:
+        """The rows of ``[start, end)``, in any order."""
+
+
+@runtime_checkable
 class PendingSource(Source, Protocol):
     """A source that something else fills, which takes a moment: what is there now may not have arrived yet."""
 

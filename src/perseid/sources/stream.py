@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from perseid.errors import ApplicationFailed, SettingsError
 from perseid.sinks.part_files import write_parts
-from perseid.sources.ordered_scan import FileSlice, ordered_scan
+from perseid.sources.ordered_scan import FileSlice, ordered_scan, unordered_scan
 from perseid.sources.record_log import Record, RecordLog
 from perseid.sources.stored_files import stored_files
 from perseid.storage.store import Store, token
@@ -109,12 +109,10 @@ class StreamSource:
         return start
 
     def read(self, start: Offset, end: Offset) -> DataFrame:
-        slices = [
-            FileSlice(self._store.uri(f"{self._batch(record['batch'])}/{file['name']}"), file["bytes"])
-            for record in self._log.records[start:end]
-            for file in record["files"]
-        ]
-        return ordered_scan(self._spark, slices, self._load, self.df.schema, parquet=True)
+        return ordered_scan(self._spark, self._slices(start, end), self._load, self.df.schema, parquet=True)
+
+    def read_unordered(self, start: Offset, end: Offset) -> DataFrame:
+        return unordered_scan(self._spark, self._slices(start, end), self._load, self.df.schema)
 
     def rows(self, start: Offset, end: Offset) -> int | None:
         return self._rows_before[end] - self._rows_before[start]
@@ -175,6 +173,13 @@ class StreamSource:
 
     def _batch(self, batch: int) -> str:
         return f"{self._folder}/batches/{batch}"
+
+    def _slices(self, start: Offset, end: Offset) -> list[FileSlice]:
+        return [
+            FileSlice(self._store.uri(f"{self._batch(record['batch'])}/{file['name']}"), file["bytes"])
+            for record in self._log.records[start:end]
+            for file in record["files"]
+        ]
 
     def _load(self, paths: list[str]) -> DataFrame:
         return self._spark.read.schema(self.df.schema).parquet(*paths)

@@ -199,7 +199,7 @@ class Chronicle:
         name = f"{message['shard'][0]}/{message['shard'][1]}"
         self.record(
             "snapshot_written", checkpoint=checkpoint, shard=name, bytes=message["file"]["bytes"], ms=message["ms"],
-            serialise_ms=message["serialise_ms"],
+            serialise_ms=message["serialise_ms"], sync_ms=message.get("sync_ms"),
         )  # fmt: skip
 
     def inflight_saved(self, checkpoint: int, stream: str, epoch: int, size: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -50,15 +50,28 @@ class CompiledOperator:
     ordered: bool
     layout: Layout | None  # of its rows on the way
     key_types: tuple[str, ...]  # Arrow's names, on which slots depend
-    _packed: dict[tuple[int, ...], Packed] = field(default_factory=dict)
+    _divisions: dict[tuple[int, ...], Division] = field(default_factory=dict)
 
-    def packed(self, bounds: Sequence[int]) -> Packed | None:
-        """What packs its rows for shards whose slots end there; None where rows travel as they are."""
-        found = self._packed.get(tuple(bounds))
-        if found is None and self.layout is not None:
-            shard = shard_column(self.node.key[self.node.input_names[0]], bounds)
-            found = self._packed[tuple(bounds)] = Packed(self.layout, shard, len(bounds))
+    def division(self, bounds: Sequence[int]) -> Division:
+        """Among shards whose slots end there; the same one whenever it is asked for."""
+        found = self._divisions.get(tuple(bounds))
+        if found is None:
+            found = self._divisions[tuple(bounds)] = Division.of(self.node, bounds, self.layout)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How the rows of an operator are brought together by shard. Its expressions are many calls to the JVM, so they are made once."""
+
+    shards: int
+    columns: tuple[Column, ...]  # the shard of a row, by input
+    packed: Packed | None  # what packs its rows; None where they travel as they are
+
+    @classmethod
+    def of(cls, node: StatefulNode, bounds: Sequence[int], layout: Layout | None = None) -> Division:
+        columns = tuple(shard_column(node.key[name], bounds) for name in node.input_names)
+        return cls(len(bounds), columns, Packed(layout, columns[0], len(bounds)) if layout is not None else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +80,7 @@ class Compiled:
 
     schemas: dict[str, StructType]
     operators: dict[str, CompiledOperator]
+    unordered: frozenset[str]  # sources whose rows only operators read to which any order is the same
 
 
 def arrow_schema(spark: SparkSession, schema: StructType) -> bytes:
@@ -112,7 +126,14 @@ def compile_graph(spark: SparkSession, graph: Graph) -> Compiled:
             mistakes.append(f"{node.name!r}: {type(error).__name__}: {error}")
     if mistakes:
         raise GraphError(*mistakes)
-    return Compiled({name: df.schema for name, df in frames.items()}, operators)
+    unordered = [source.name for source in graph.sources if _any_order(graph, source.name, operators)]
+    return Compiled({name: df.schema for name, df in frames.items()}, operators, frozenset(unordered))
+
+
+def _any_order(graph: Graph, stream: str, operators: Mapping[str, CompiledOperator]) -> bool:
+    """Does nobody look at the order of these rows? What a transform does with it is not known."""
+    readers = graph.consumers(stream)
+    return all(reader.name in operators and not operators[reader.name].ordered for reader in readers)
 
 
 def _operator_mistakes(node: StatefulNode, inputs: list[DataFrame]) -> list[str]:
@@ -193,11 +214,10 @@ def to_rows(
     inputs: list[DataFrame],
     *,
     ordered: bool,
-    bounds: list[int] | None = None,
+    division: Division | None = None,
     extra: tuple[str, ...] = (),
-    packed: Packed | None = None,
 ) -> DataFrame:
-    """The rows of an operator as they go to its hosts; with ``bounds``, brought together by shard, which ``packed`` does its own way.
+    """The rows of an operator as they go to its hosts; with a ``division``, brought together by shard.
 
     ``extra`` are columns of Perseid's own that travel along (the epoch, in a replay).
     """
@@ -205,14 +225,14 @@ def to_rows(
     if len(inputs) == 1:
         df = inputs[0]
         if node.combine is not None:
-            return _combined(node, df, bounds, extra)
-        if packed is not None:
-            return packed.of(df, *extra, *place)
-        df = df.select("*", *place)
-        key = node.key[node.input_names[0]]
-        return df if bounds is None else df.repartitionById(len(bounds), shard_column(key, bounds))
+            return _combined(node, df, division, extra)
+        if division is not None and division.packed is not None:
+            return division.packed.of(df, *extra, *place)
+        df = df.select("*", *place) if place else df
+        return df if division is None else df.repartitionById(division.shards, division.columns[0])
+    shards = division.columns if division is not None else (F.lit(0),) * len(inputs)
     tagged = []
-    for index, (name, df) in enumerate(zip(node.input_names, inputs, strict=True)):
+    for index, (shard, df) in enumerate(zip(shards, inputs, strict=True)):
         own = [c for c in df.columns if c not in extra]
         structs = [
             F.struct(*[other[c] for c in other.columns if c not in extra]).alias(input_column(i))
@@ -221,22 +241,24 @@ def to_rows(
             for i, other in enumerate(inputs)
         ]
         assert own
-        shard = shard_column(node.key[name], bounds or [SLOTS])
         tagged.append(df.select(F.lit(index).alias(INPUT), shard.alias("__perseid_shard"), *structs, *extra))
     df = union(tagged).select("*", *place)
-    if bounds is not None:
-        df = df.repartitionById(len(bounds), "__perseid_shard")
+    if division is not None:
+        df = df.repartitionById(division.shards, "__perseid_shard")
     return df.drop("__perseid_shard")
 
 
-def _combined(node: StatefulNode, df: DataFrame, bounds: list[int] | None, extra: tuple[str, ...]) -> DataFrame:
+def _combined(node: StatefulNode, df: DataFrame, division: Division | None, extra: tuple[str, ...]) -> DataFrame:
     """Partial aggregation by Spark, per shard, between the shuffle and Python."""
     assert node.combine is not None
     aggregates = [F.expr(expression).alias(name) for name, expression in node.combine.items()]
     (keys,) = node.key.values()
-    df = df.withColumn("__perseid_shard", shard_column(keys, bounds or [SLOTS]))
-    if bounds is not None:
-        df = df.repartitionById(len(bounds), "__perseid_shard")
+    if division is None:
+        return df.groupBy(*extra, *keys).agg(*aggregates)
+    df = df.select("*", division.columns[0].alias("__perseid_shard"))
+    df = df.repartitionById(
+        division.shards, "__perseid_shard"
+    )  # named among the keys, so that Spark does not shuffle again
     return df.groupBy("__perseid_shard", *extra, *keys).agg(*aggregates).drop("__perseid_shard")
 
 

@@ -4,9 +4,9 @@ Only the forking thread lives on in the child, so it uses nothing but pickle and
 as its last byte is written; the parent makes the file durable, or uploads it where the root is not local: libraries behind remote stores
 do not survive a fork.
 
-As long as the child lives, every page that the parent changes is copied: time and memory. So the child is as quick as it can be, lets
-pages go when they are written (``pages``), and has a head start: the parent touches no state before it is done, or
-``_HEAD_START_MS`` have passed. See docs/design/engine.md.
+As long as the child lives, every page that the parent changes is copied: time and memory. So the child is as quick as it can be and lets
+pages go when they are written (``pages``); and the first epoch after a fork, whose rows Spark brings while the child writes, waits
+for it before it changes anything, ``_PATIENCE_MS`` at most. See docs/design/engine.md.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from perseid.storage.persisted import buffers_of, header_of
 from perseid.storage.snapshots import SnapshotFile, publish_snapshot, stage_snapshot, write_snapshot
 from perseid.storage.store import Store
 
-_HEAD_START_MS = 40
+_PATIENCE_MS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,7 @@ class Snapshots:
 
     def __init__(self, store: Store, copies: Path | None, tell: Callable[..., None]) -> None:
         self._store, self._copies, self._tell = store, copies, tell
+        self._newest: tuple[int, int] | None = None  # checkpoint, and what is readable when its child has left
 
     def take(self, command: dict[str, Any], helds: list[HeldShard]) -> Callable[[], None] | None:
         """Called under the host's lock; what is returned is done without it."""
@@ -83,7 +84,8 @@ class Snapshots:
         if child == 0:
             self._child(writer, checkpoint, command["shards"], helds)
         os.close(writer)
-        _wait_for_end(reader, _HEAD_START_MS)
+        self._forget_newest()
+        self._newest = checkpoint, os.dup(reader)
 
         def rest() -> None:
             self._tell("forked", checkpoint=checkpoint, unit=unit, ms=since(begun))
@@ -92,6 +94,23 @@ class Snapshots:
             ).start()
 
         return rest
+
+    def give_way(self) -> None:
+        """Before state changes, under the host's lock: let the newest child be done. Once; the epochs after that wait for nobody."""
+        if self._newest is None:
+            return
+        begun = time.monotonic()
+        checkpoint, end = self._newest
+        _wait_for_end(end, _PATIENCE_MS)
+        self._forget_newest()
+        waited = since(begun)
+        if waited:
+            self._tell("gave_way", checkpoint=checkpoint, ms=waited)
+
+    def _forget_newest(self) -> None:
+        if self._newest is not None:
+            os.close(self._newest[1])
+            self._newest = None
 
     def _write_now(self, command: dict[str, Any], helds: list[HeldShard], begun: float) -> None:
         """Without a child (M2, M3). The controller gives the unit no epoch meanwhile; other units of this host go on.
@@ -184,7 +203,7 @@ class Snapshots:
             publish_snapshot(self._store, SnapshotFile(**message["file"]), Path(message.pop("staged")))
         except (StorageFailed, CorruptData) as error:
             return {"kind": "snapshot_failed", "checkpoint": message["checkpoint"], "message": str(error)}
-        return {**message, "ms": message["ms"] + since(begun)}
+        return {**message, "ms": message["ms"] + since(begun), "sync_ms": since(begun)}
 
 
 def _wait_for_end(reader: int, ms: int) -> None:

@@ -15,13 +15,14 @@ from pyspark.sql import functions as F
 from perseid.graph.graph import Graph, Unit
 from perseid.graph.nodes import EpochInfo, SinkNode, SourceNode, StatefulNode, TransformNode, UnionNode
 from perseid.scaling.routing import RoutingTable
+from perseid.sources.source import UnorderedSource
 from perseid.spark.channel import Address
 from perseid.spark.compiled import Compiled, to_rows, union
 from perseid.spark.exchange import EpochHeader, Exchange, Then
 from perseid.spark.rows import EPOCH
 from perseid.spark.shape import feeders_of
 from perseid.storage.records import Admitted
-from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId
+from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, SourceName
 
 StreamReader = Callable[[str, Epoch], DataFrame]
 Watermark = Callable[[OperatorName, Epoch], int | None]
@@ -136,8 +137,7 @@ class Frames:
             rows = self.spark.range(0, len(routes), 1, len(routes))
         else:
             bounds = [route.slots[1] for route in routes]
-            packed = compiled.packed(bounds)
-            rows = to_rows(node, inputs, ordered=compiled.ordered, bounds=bounds, extra=extra, packed=packed)
+            rows = to_rows(node, inputs, ordered=compiled.ordered, division=compiled.division(bounds), extra=extra)
         shards = []
         for route in routes:
             assert route.host is not None
@@ -220,7 +220,10 @@ class EpochFrames:
             return frames.stream(name, self._admitted.epoch)
         match node:
             case SourceNode():
-                return node.source.read(*self._admitted.slices[node.name])  # type: ignore[index]
+                source, (start, end) = node.source, self._admitted.slices[SourceName(node.name)]
+                if node.name in frames.compiled.unordered and isinstance(source, UnorderedSource):
+                    return source.read_unordered(start, end)
+                return source.read(start, end)
             case TransformNode():
                 info = (EpochInfo(self._admitted.epoch, self._admitted.time_ms),) if node.takes_epoch else ()
                 df: DataFrame = node.function(self.node(node.inputs[0]), *info)

@@ -265,6 +265,7 @@ class Host:
 
     def _answer(self, connection: Connection, request: dict[str, Any], rows: pa.Table) -> None:
         with self.lock:
+            self.snapshots.give_way()
             found = self.shards.answer(request, rows)
             notices: list[dict[str, Any]] = []
             if not isinstance(found, Refusal):

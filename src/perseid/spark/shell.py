@@ -21,7 +21,7 @@ from perseid.engine import events as on
 from perseid.engine.controller import Controller, EngineSettings
 from perseid.engine.progress import Progress
 from perseid.errors import PerseidError, StorageFailed
-from perseid.graph.graph import Graph, Unit
+from perseid.graph.graph import Graph
 from perseid.graph.topology import Topology
 from perseid.spark.admission import Admission
 from perseid.spark.arrow_batches import bound_by_rows
@@ -44,6 +44,7 @@ from perseid.spark.size_messages import ask_message
 from perseid.spark.streams import Streams
 from perseid.spark.unit_worker import UnitWorker
 from perseid.spark.watermarks import EventTimes
+from perseid.spark.workers import Workers
 from perseid.storage import layout
 from perseid.storage.journal import Journal
 from perseid.storage.lease import Lease
@@ -76,9 +77,6 @@ class Shell:
         self.ended = threading.Event()
         self.error: str | None = None
         self._events: queue.SimpleQueue[on.Event] = queue.SimpleQueue()
-        self._cancelling: dict[UnitWorker, Attempt] = {}
-        self.followers: dict[UnitName, UnitWorker] = {}  # replay epochs to new shards beside the unit's own jobs
-        self._followed: dict[UnitName, Attempt] = {}
         self._undo = contextlib.ExitStack()
         try:
             self._open(name, hosts, spares, most_hosts)
@@ -138,7 +136,7 @@ class Shell:
             u.name: Frames(spark, graph, u, self.compiled, secret, self.streams.read, self.event_times.watermark_ms)
             for u in graph.units
         }
-        self.workers = {UnitName(u.name): self._worker(u) for u in graph.units}
+        self.workers = Workers([UnitName(u.name) for u in graph.units], self._worker)
         self.admission = Admission(
             {SourceName(s.name): s.source for s in graph.sources},
             [UnitName(u.name) for u in graph.units],
@@ -194,13 +192,13 @@ class Shell:
             for node in self.graph.operators
         )
 
-    def _worker(self, unit: Unit) -> UnitWorker:
+    def _worker(self, name: UnitName) -> UnitWorker:
         return UnitWorker(
             self.spark,
             self.graph,
-            unit,
-            self.topology.unit(UnitName(unit.name)),
-            self._frames[unit.name],
+            next(u for u in self.graph.units if u.name == name),
+            self.topology.unit(name),
+            self._frames[name],
             self.streams,
             self.ledger,
             self.lease,
@@ -246,6 +244,10 @@ class Shell:
                 self.chronicle.record("shards_restored", host=link.id, copies=message["copies"])
             case "backed_up":
                 self.backups.told(link.id, message)
+            case "gave_way":
+                self.chronicle.record(
+                    "snapshot_awaited", host=link.id, checkpoint=message["checkpoint"], ms=message["ms"]
+                )
             case "written":
                 self.chronicle.snapshot_written(message["checkpoint"], message)
             case "load":
@@ -285,8 +287,7 @@ class Shell:
                     flushed = now
                     with contextlib.suppress(StorageFailed):  # the journal keeps what it could not write
                         self.chronicle.flush()
-                    for worker, attempt in list(self._cancelling.items()):
-                        worker.cancel(attempt)
+                    self.workers.cancel_again()
                 if self.controller.phase == "starting" and now - begun > self.settings.start_timeout.seconds:
                     self._give_up_starting()
             except PerseidError as error:
@@ -314,14 +315,10 @@ class Shell:
                     self.admission.commit(Committed(epoch, unit, self.event_times.of_epoch(unit, epoch)))
                 case do.AdmitEpoch(epoch):
                     wanted = epoch
-                case do.RunEpoch(unit) | do.ReplayShards(unit):
-                    worker = self._worker_for(command)
-                    self._cancelling.pop(worker, None)
-                    worker.submit(command)
+                case do.RunEpoch() | do.ReplayShards():
+                    self.workers.submit(command, beside=command.attempt == self.controller.scale_replay)
                 case do.CancelUnit(unit, attempt):
-                    worker = self.workers[unit] if attempt != self._followed.get(unit) else self.followers[unit]
-                    self._cancelling[worker] = attempt
-                    threading.Thread(target=worker.cancel, args=(attempt,), daemon=True).start()
+                    self.workers.cancel(unit, attempt)
                 case do.StartHost():
                     self.hosts.launch()
                 case do.DropHost(host):
@@ -368,16 +365,6 @@ class Shell:
         if self.controller.stopping and self.controller.admitting:
             self.admission.abandon()
 
-    def _worker_for(self, command: do.RunEpoch | do.ReplayShards) -> UnitWorker:
-        """The unit's own; another one for what must not keep it from its epochs."""
-        unit, attempt = command.unit, command.attempt
-        if attempt != self.controller.scale_replay:
-            return self.workers[unit]
-        self._followed[unit] = attempt
-        if unit not in self.followers:
-            self.followers[unit] = self._worker(next(u for u in self.graph.units if u.name == unit))
-        return self.followers[unit]
-
     def _restore(self, command: do.RestoreShards) -> None:
         self.reports.forget(route.shard for route, _, _ in command.shards)
         homes = functools.partial(self.hosts.homes, host=command.host)
@@ -387,20 +374,16 @@ class Shell:
 
     # -- the end --------------------------------------------------------------------------------------------------
 
+    def _running(self, unit: UnitName) -> Attempt | None:
+        state = self.controller.pipeline.units[unit]
+        return None if state.idle else state.attempt
+
     def _end(self, error: str | None) -> None:
-        for name, worker in self.workers.items():
-            state = self.controller.pipeline.units[name]
-            if not state.idle:
-                worker.cancel(state.attempt)
-            worker.stop()
-        for unit, worker in self.followers.items():
-            worker.cancel(self._followed[unit])
-            worker.stop()
+        self.workers.stop(self._running)
         self.admission.stop()
         self.keeper.stop()
         self.hosts.stop()
-        for worker in self.workers.values():
-            worker.join(10.0)
+        self.workers.join()
         self.chronicle.record("app_stopped", reason=error or "finished")
         with contextlib.suppress(Exception):
             self._undo.close()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from perseid.storage.past_cache import write_past_cache
 from perseid.storage.store import TEMPORARY, reported, token
 
 _BATCH_BYTES = 1 << 20
@@ -31,11 +32,15 @@ def write_file(target: Path, chunks: Iterable[bytes | memoryview], *, durable: b
     return size
 
 
-def publish_temporary(temporary: Path, target: Path) -> None:
-    """Make a temporary file durable that somebody else wrote without, and give it its name."""
+def publish_temporary(temporary: Path, target: Path, root: Path) -> None:
+    """Make a temporary file durable that somebody else wrote without, and give it its name; the folders it lies in, too, up to ``root``."""
     sync_file(temporary)
     _give_name(temporary, target)
-    sync_folder(target.parent)
+    folder = target.parent
+    sync_folder(folder)
+    while folder != root:
+        folder = folder.parent
+        sync_folder(folder)
 
 
 def _give_name(temporary: Path, target: Path) -> None:
@@ -81,12 +86,13 @@ def write_temporary(
     chunks: Iterable[bytes | memoryview],
     *,
     durable: bool = True,
+    past_cache: bool = False,
     written: Callable[[memoryview], None] | None = None,
 ) -> tuple[Path, int]:
     """A new file beside the target, under a name that no reader sees; and its length. ``written`` is told of each chunk that is."""
     temporary = target.with_name(f"{TEMPORARY}{target.name}-{token()}")
     try:
-        return temporary, write_new(temporary, chunks, durable=durable, written=written)
+        return temporary, write_new(temporary, chunks, durable=durable, past_cache=past_cache, written=written)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
@@ -98,34 +104,46 @@ def write_new(
     chunks: Iterable[bytes | memoryview],
     *,
     durable: bool = True,
+    past_cache: bool = False,
     written: Callable[[memoryview], None] | None = None,
 ) -> int:
-    """A file that must not exist yet; its length. Large writes, no copies."""
+    """A file that must not exist yet; its length."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         fd = os.open(path, flags, 0o644)
     except FileNotFoundError:
-        make_folder(path.parent)
+        if durable:
+            make_folder(path.parent)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(path, flags, 0o644)
     try:
-        size = held = 0
-        batch: list[memoryview] = []
-        for chunk in chunks:
-            piece = memoryview(chunk).cast("B")
-            batch.append(piece)
-            held += piece.nbytes
-            if held >= _BATCH_BYTES or len(batch) >= _BATCH_PIECES:
-                write_all(fd, batch)
-                if written is not None:
-                    for done in batch:
-                        written(done)
-                size, held, batch = size + held, 0, []
-        write_all(fd, batch)
+        size = (write_past_cache if past_cache else _write_chunks)(fd, chunks, written)
         if durable:
             os.fsync(fd)
-        return size + held
+        return size
     finally:
         os.close(fd)
+
+
+def _write_chunks(
+    fd: int, chunks: Iterable[bytes | memoryview], written: Callable[[memoryview], None] | None = None
+) -> int:
+    """Large writes, no copies."""
+    size = held = 0
+    batch: list[memoryview] = []
+    for chunk in chunks:
+        piece = memoryview(chunk).cast("B")
+        batch.append(piece)
+        held += piece.nbytes
+        if held >= _BATCH_BYTES or len(batch) >= _BATCH_PIECES:
+            write_all(fd, batch)
+            if written is not None:
+                for done in batch:
+                    written(done)
+            size, held, batch = size + held, 0, []
+    write_all(fd, batch)
+    return size + held
 
 
 def write_all(fd: int, pieces: list[memoryview]) -> None:

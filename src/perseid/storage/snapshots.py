@@ -96,7 +96,7 @@ def stage_snapshot(
     assert store.local is not None, "a store that is not local needs a folder on this machine"
     with reported("write", store.uri(path)):
         staged, size = write_temporary(
-            store.local / path, framed, durable=False, written=written if local is None else None
+            store.local / path, framed, durable=False, past_cache=True, written=written if local is None else None
         )
     return SnapshotFile(path, size, framed.digest), staged
 
@@ -106,7 +106,7 @@ def publish_snapshot(store: Store, file: SnapshotFile, staged: Path) -> None:
     if staged.name.startswith(TEMPORARY):
         assert store.local is not None
         with reported("write", store.uri(file.path)):
-            publish_temporary(staged, store.local / file.path)
+            publish_temporary(staged, store.local / file.path, store.local)
         return
     with reported("copy", str(staged)):
         copied = store.write(file.path, _pieces_of(staged))

@@ -114,6 +114,15 @@ def test_a_unit_that_is_saved_synchronously_forks_nothing():
     assert one.still == ((110, 150),), "it stood still while it was written"
 
 
+def test_the_longest_wait_for_a_child_is_time_that_a_unit_stood_still():
+    waits = [
+        entry("snapshot_awaited", at_ms, checkpoint=1, host=host, ms=ms)
+        for at_ms, host, ms in [(1990, 1, 5), (1998, 2, 30)]
+    ]
+    (first, _) = checkpoints([*JOURNAL, *waits])
+    assert first.still == ((1700, 1710), (1900, 1915), (1968, 1998))
+
+
 def test_epochs_that_were_under_way_met_the_checkpoint():
     found = window(JOURNAL, 1000, 2000)
     assert found.during_ms == {3: 600}

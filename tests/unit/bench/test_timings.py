@@ -63,16 +63,18 @@ def test_a_batch_without_rows_is_not_counted():
     assert batch.at_ms % 60_000 == 1500
 
 
-def test_a_stall_lasts_until_the_last_host_has_forked():
+def test_a_stall_lasts_until_the_last_host_has_forked_and_while_an_epoch_waits_for_a_child():
     entries = [
         {"kind": "checkpoint_started", "at_ms": 100, "checkpoint": 1},
         {"kind": "snapshots_forked", "at_ms": 110, "checkpoint": 1, "host": 1},
         {"kind": "snapshots_forked", "at_ms": 125, "checkpoint": 1, "host": 2},
+        {"kind": "snapshot_awaited", "at_ms": 300, "checkpoint": 1, "host": 1, "ms": 40},
+        {"kind": "snapshot_awaited", "at_ms": 310, "checkpoint": 1, "host": 2, "ms": 30},
         {"kind": "checkpoint_started", "at_ms": 900, "checkpoint": 2},
         {"kind": "snapshots_forked", "at_ms": 907, "checkpoint": 2, "host": 1},
         {"kind": "checkpoint_started", "at_ms": 990, "checkpoint": 3},
     ]
-    assert stalls_ms(entries) == [25, 7]
+    assert stalls_ms(entries) == [25 + 40, 7]
 
 
 def test_what_was_finished_before_a_kill_and_only_then_committed_is_not_new():

@@ -141,6 +141,10 @@ RECORDS = [
         "checkpoint 4: host 2 goes on, its snapshots are on their way",
     ),
     (
+        {"kind": "snapshot_awaited", "checkpoint": 4, "host": 2, "ms": 31},
+        "checkpoint 4: an epoch waited 31 ms on host 2 for its snapshots",
+    ),
+    (
         {"kind": "snapshot_written", "checkpoint": 4, "shard": "count/0", "bytes": 2048, "ms": 12},
         "checkpoint 4: snapshot of count/0 written, 2.0 KB in 12 ms",
     ),

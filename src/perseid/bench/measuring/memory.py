@@ -76,8 +76,15 @@ class DriverMemory:
 
 
 def _held(process: psutil.Process) -> int:
-    held = int(process.memory_full_info().pss)
-    for child in process.children():
+    """A child that comes or goes between two readings takes its share of the parent's pages with it, or gives it back: so the parent
+    is read before and after its children, and the reading that was taken while they shared counts."""
+    before, children = _share(process), process.children()
+    held = 0
+    for child in children:
         with contextlib.suppress(psutil.Error):
-            held += int(child.memory_full_info().pss)
-    return held
+            held += _share(child)
+    return held + (min(before, _share(process)) if children else before)
+
+
+def _share(process: psutil.Process) -> int:
+    return int(process.memory_full_info().pss)

@@ -42,7 +42,7 @@ def count(folder: Path, work: Path, epochs: int, *, combine: bool) -> Journal:
     """The keyed count until so many epochs are done and, as the one that is judged, it has had a checkpoint."""
     app = applications.count(folder, work / "out", combine=combine)
     running = start(app, work, max_rows_per_epoch=ROWS_PER_EPOCH)
-    wait_for(running, lambda p: p.epoch >= epochs and (p.checkpoints > 0 or not combine))
+    wait_for(running, lambda p: p.epoch >= epochs and (p.checkpoints > 0 or combine))
     happened = end(running)
     _check(work / "out", happened)
     return happened

@@ -33,8 +33,8 @@ def _throughput(axes: Any, results: Results) -> None:
         "transform_with_state_rows_per_s": "transformWithState",
         "native_rows_per_s": "JVM aggregate, RocksDB",
         "identity_rows_per_s": "identity job, no state",
-        "perseid_plain_rows_per_s": "Perseid, every row to Python",
-        "perseid_rows_per_s": "Perseid, combined",
+        "perseid_rows_per_s": "Perseid",
+        "perseid_combined_rows_per_s": "Perseid, combined",
     }
     _bars(axes, results, names, lambda n: f"{n / 1000:,.0f} k" if n < 1e6 else f"{n / 1e6:.2f} M")
     axes.set_xscale("log" if len(axes.patches) else "linear")

@@ -19,15 +19,13 @@ class Sizes:
     """One run's repetitions."""
 
     rounds: int  # of everything that is interleaved with a peer
-    epochs: (
-        int  # of Perseid in one round of the count, at least: with combining, it lasts until it has had a checkpoint
-    )
+    epochs: int  # of Perseid in one round of the count, at least: the one that is judged lasts until it has had a checkpoint
     batches: int  # of the JVM aggregate and of the identity job
     state_batches: int  # of transformWithState, a tenth of the rows each
     small_epochs: int
     small_discarded: int
     small_rounds: int
-    extras: bool  # measure what no goal asks for, too: without combining, without sinks, transformWithStateInPandas
+    extras: bool  # measure what no goal asks for, too: with combining, without sinks, transformWithStateInPandas
     growth_epochs: int
     growth_from: int  # the driver's memory is first read after this many
     checkpoint_pairs: int  # checkpoints that are compared with the time around them

@@ -35,8 +35,8 @@ def measure(perseid: Side, spark: Side, work: Path, sizes: Sizes, results: Resul
 def _round(
     perseid: Side, spark: Side, many: Path, few: Path, slices: Path | None, work: Path, sizes: Sizes, results: Results
 ) -> None:
-    plain = [("perseid_plain_rows_per_s", False)] if sizes.extras else []
-    for name, combine in [*plain, ("perseid_rows_per_s", True)]:
+    combined = [("perseid_combined_rows_per_s", True)] if sizes.extras else []
+    for name, combine in [*combined, ("perseid_rows_per_s", False)]:
         journal = perseid.call(ours.count, many, work / name, sizes.epochs, combine=combine)
         _say(name, from_journal(journal), results)
     _say("native_rows_per_s", spark.call(peers.native, few, work / "native"), results)

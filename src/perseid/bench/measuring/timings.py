@@ -85,15 +85,19 @@ def gaps_ms(commits: Sequence[Commit], discard: int) -> list[float]:
 
 
 def stalls_ms(entries: Iterable[Mapping[str, Any]]) -> list[float]:
-    """How long each checkpoint held back epochs: from the order to snapshot until the last host had forked."""
+    """How long each checkpoint held back epochs: from the order to snapshot until the last host had forked, and then the longest that
+    the rows of an epoch waited on a host."""
     began: dict[int, float] = {}
     forked: dict[int, float] = {}
+    awaited: dict[int, float] = {}
     for entry in entries:
         if entry["kind"] == "checkpoint_started":
             began[entry["checkpoint"]] = entry["at_ms"]
         elif entry["kind"] == "snapshots_forked":
             forked[entry["checkpoint"]] = entry["at_ms"]
-    return [at_ms - began[checkpoint] for checkpoint, at_ms in forked.items()]
+        elif entry["kind"] == "snapshot_awaited":
+            awaited[entry["checkpoint"]] = max(entry["ms"], awaited.get(entry["checkpoint"], 0))
+    return [at_ms - began[checkpoint] + awaited.get(checkpoint, 0) for checkpoint, at_ms in forked.items()]
 
 
 def recoveries(entries: Sequence[Mapping[str, Any]], kills_ms: Sequence[float]) -> list[Recovery]:

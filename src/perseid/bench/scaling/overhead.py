@@ -34,7 +34,7 @@ def measure(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
 
 
 def measure_intervals(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
-    """The medium state, by interval."""
+    """The large state, by interval."""
     for interval_s in sizes.intervals_s:
         found = [
             side.call(

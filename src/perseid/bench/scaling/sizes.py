@@ -25,7 +25,7 @@ class Sizes:
     rounds: int  # of the rate that is judged
     replay_rate: int  # rows a second of the operator that is heavy to replay
     replay_s: tuple[float, ...]  # checkpoint intervals; the last one is judged
-    replay_rounds: int
+    replay_rounds: int  # of the interval that is judged
     states: tuple[str, ...]
     overhead_rounds: int
     overhead_s: float  # measured in each
@@ -51,7 +51,7 @@ FULL = Sizes(
     rounds=2,
     replay_rate=5_000,
     replay_s=(2, 5, 15),
-    replay_rounds=1,
+    replay_rounds=3,
     states=("small", "medium", "large"),
     overhead_rounds=3,
     overhead_s=11,
@@ -70,7 +70,7 @@ FULL = Sizes(
 QUICK = Sizes(
     state_mb=60,
     feed_rows_per_s=2_000,
-    window_s=15,
+    window_s=10,
     interval_s=2.5,
     rates=(10_000,),
     rounds=1,
@@ -79,7 +79,7 @@ QUICK = Sizes(
     replay_rounds=1,
     states=("medium",),
     overhead_rounds=1,
-    overhead_s=5.5,
+    overhead_s=5,
     intervals_s=(1,),
     rising_s=30,
     rising=(1_000, 14_000),

@@ -61,13 +61,14 @@ def measure(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
 
 def measure_parallel(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
     """Serial and parallel, by checkpoint interval."""
-    for number in range(sizes.replay_rounds):
-        for interval_s in sizes.replay_s:
+    for interval_s in sizes.replay_s:
+        judged = interval_s == sizes.replay_s[-1]
+        for number in range(sizes.replay_rounds if judged else 1):
             for name, ways in (("serial", 1), ("parallel", 2)):
                 folder = work / f"{name}-{interval_s:g}-{number}"
                 lost = side.call(compare_texts, folder, sizes.replay_rate, interval_s, ways)
                 _say(f"{name}_recovery_interval_{interval_s:g}_s", lost, results)
-                if interval_s == sizes.replay_s[-1]:
+                if judged:
                     results.sample(f"{name}_recovery_s", lost.restored_s, unit="s")
 
 

@@ -160,14 +160,17 @@ def _covered(intervals: Iterable[Interval], from_ms: float, until_ms: float) -> 
 def checkpoints(entries: Iterable[Entry]) -> list[Checkpoint]:
     """All that were committed, in the order of their decisions."""
     of: dict[int, list[Entry]] = {}
+    awaited: dict[int, Entry] = {}  # the longest that an epoch waited for a snapshot's child
     for entry in entries:
         if "checkpoint" in entry and entry["kind"] in _LIFE:
             of.setdefault(entry["checkpoint"], []).append(entry)
+        elif entry["kind"] == "snapshot_awaited":
+            awaited[entry["checkpoint"]] = max(entry, awaited.get(entry["checkpoint"], entry), key=lambda e: e["ms"])
     found = []
-    for life in of.values():
+    for id, life in of.items():
         kinds = [entry["kind"] for entry in life]
         if kinds[0] == "checkpoint_decided" and kinds[-1] == "checkpoint_committed":
-            found.append(_checkpoint(life))
+            found.append(_checkpoint(life, awaited.get(id)))
     return found
 
 
@@ -176,7 +179,7 @@ _LIFE = frozenset(
 )  # fmt: skip
 
 
-def _checkpoint(life: Sequence[Entry]) -> Checkpoint:
+def _checkpoint(life: Sequence[Entry], awaited: Entry | None) -> Checkpoint:
     """The parts are those of the unit that was ordered to save last: the others had done so, or did beside it.
 
     Its tokens come in until it is ordered; then it forks (if it does not stand still until all is written) and serialises, which is
@@ -197,12 +200,15 @@ def _checkpoint(life: Sequence[Entry]) -> Checkpoint:
     forks = not any(e.get("synchronous") for e in life)
     forking = max([at_ms - last for at_ms in forked.values() if forks] + [0.0])
     other = min(forking + max(serialised, default=0), durable - last)
+    still = [(ordered[unit], forked[unit]) for unit in ordered]
+    if awaited is not None:
+        still.append((awaited["at_ms"] - awaited["ms"], awaited["at_ms"]))
     return Checkpoint(
         life[0]["reason"],
         decided,
         committed,
         sum(e["bytes"] for e in saved),
-        tuple((ordered[unit], forked[unit]) for unit in ordered),
+        tuple(still),
         (min(ordered.values()), durable),
         {"tokens": last - decided, "other": other, "disk": durable - last - other, "commit": committed - durable},
     )
