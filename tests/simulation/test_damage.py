@@ -51,7 +51,7 @@ def test_a_damaged_manifest_is_passed_over_by_the_next_driver() -> None:
 def test_a_damaged_snapshot_is_named_and_the_checkpoint_before_restored() -> None:
     def damage(world: TestWorld, manifest: Manifest) -> None:
         for snapshot in manifest.shards.values():
-            world.root.files[snapshot.path].good = False
+            world.root.damaged.add(snapshot.path)
 
     world, bad, before = damaged(damage, Kill(Target("everything")))
     assert restored(world).index(bad) < restored(world).index(before)

@@ -61,7 +61,7 @@ def test_messages_keep_their_order_also_when_a_host_falls_asleep_while_it_is_cut
     for number, trouble in enumerate(("cut_off_ms", "asleep_ms")):
         setattr(host.machine, trouble, 3_000 + 1_000 * number)
         host.machine.away()
-        hosts.send(host, heard.append, number)
+        hosts.send(host.id, lambda _, told: heard.append(told), number)
         while world.clock.now_ms < 2_200 + 200 * number:
             world.clock.step()
     while world.clock.now_ms < 5_000:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import Protocol
 
 from perseid.graph.topology import StreamShape, Topology
@@ -44,7 +45,7 @@ class Saved:
     def __init__(self, shards: Mapping[ShardId, SavedShard]) -> None:
         self._shards = shards
         self._found: dict[str, list[SavedShard]] = {}  # by operator, in the order of slots
-        for snapshot in sorted(shards.values(), key=lambda s: s.slots):
+        for snapshot in sorted(shards.values(), key=attrgetter("slots")):
             self._found.setdefault(snapshot.operator, []).append(snapshot)
 
     def parts(self, operator: OperatorName, slots: SlotRange) -> tuple[SnapshotPart, ...]:
@@ -127,8 +128,8 @@ class PendingCheckpoint:
     @property
     def complete(self) -> bool:
         return (
-            len(self.cuts) == len(self.units)
-            and self.saved.keys() == self.shards.keys()
+            len(self.saved) == len(self.shards)  # it takes no others
+            and len(self.cuts) == len(self.units)
             and self.inflight.keys() == self.wanted_inflight
         )
 

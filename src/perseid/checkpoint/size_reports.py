@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from perseid.vocabulary import HostId, ShardId
 
 
-@dataclass(frozen=True, slots=True)
-class SizePoint:
-    """How large a state was after the epoch of this time."""
+class SizePoint(NamedTuple):
+    """How large a state was after the epoch of this time. Every shard makes one after every epoch."""
 
     at_ms: int
     bytes: int

@@ -95,10 +95,8 @@ class SizeWatch:
         self.watched = False
 
     def _observed(self) -> Observed:
-        last = self.turning.last
-        ends = [p for p in (self.first, last) if p is not None]
-        inner = [p for p in self.points if p not in ends]
-        points = tuple(sorted({*ends, *inner}, key=lambda p: p.at_ms))
+        ends = [p for p in (self.first, self.turning.last) if p is not None]
+        points = tuple(sorted({*ends, *self.points}))
         return Observed(self.lowest, self.total / self.samples if self.samples else 0.0, self.samples, points)
 
     def check(self) -> None:

@@ -96,9 +96,10 @@ class ShardLog(Generic[Answer]):
         if epoch < self.retain_from:
             return []
         self.retain_from = Epoch(epoch + 1)
-        for old in [e for e in self.rows if e <= epoch and e != self.applied]:
-            del self.rows[old]
-        return [self.answers.pop(e) for e in [e for e in self.answers if e <= epoch]]  # in their order, as applied
+        for old in tuple(self.rows):
+            if old <= epoch and old != self.applied:
+                del self.rows[old]
+        return [self.answers.pop(e) for e in list(self.answers) if e <= epoch]  # in their order, as applied
 
     def check(self) -> None:
         kept = sorted(self.answers)

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from operator import attrgetter
 
 from perseid.errors import ScaleFailed
 from perseid.vocabulary import SLOTS, HostId, OperatorName, ShardId, SlotRange, Version
@@ -100,7 +101,7 @@ class RoutingTable:
         found: dict[OperatorName, list[Route]] = {}
         for shard, route in self.routes.items():
             found.setdefault(shard.operator, []).append(route)
-        return {operator: tuple(sorted(routes, key=lambda r: r.slots)) for operator, routes in found.items()}
+        return {operator: tuple(sorted(routes, key=attrgetter("slots"))) for operator, routes in found.items()}
 
     def check(self) -> None:
         assert self._mistake is None, self._mistake
@@ -108,7 +109,7 @@ class RoutingTable:
     @cached_property
     def _mistake(self) -> str | None:
         for operator in self._by_operator:
-            bounds = sorted(r.slots for r in self.of(operator))
+            bounds = [r.slots for r in self.of(operator)]
             if bounds[0][0] != 0 or bounds[-1][1] != SLOTS:
                 return f"operator {operator!r} does not cover the slots"
             if any(a[1] != b[0] for a, b in pairwise(bounds)):

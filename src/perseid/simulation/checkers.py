@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, NoReturn
 
 from perseid.checkpoint.life import SnapshotPart
@@ -26,7 +27,7 @@ from perseid.simulation.oracle import Oracle
 from perseid.simulation.root import Manifest, Root, Snapshot, checkpoint_of, slices
 from perseid.simulation.values import Rows, State
 from perseid.storage.records import Admitted, Committed, Record
-from perseid.vocabulary import SLOTS, Epoch, HostId, OperatorName, ShardId, SlotRange, StreamName, UnitName, Version
+from perseid.vocabulary import SLOTS, Epoch, HostId, OperatorName, ShardId, StreamName, UnitName, Version
 
 if TYPE_CHECKING:
     from perseid.simulation.driver import SimulatedDriver
@@ -184,18 +185,19 @@ class Witness:
         for saved in manifest.shards.values():
             found.setdefault(saved.operator, []).append(saved)
         for operator, unit in self._unit_of.items():
-            snapshots = sorted(found.get(operator, ()), key=lambda s: s.slots)
+            snapshots = sorted(found.get(operator, ()), key=attrgetter("slots"))
             if not snapshots and self._individual and not manifest.cuts[unit]:
                 continue  # its unit's turn has not come yet
             if [0, *(s.slots[1] for s in snapshots)] != [*(s.slots[0] for s in snapshots), SLOTS]:
                 broken("restores", f"{name} is committed without all slots of {operator}: a mix of divisions?")
+            cut, number = manifest.cuts[unit], self._number(operator, manifest.cuts[unit])
             for snapshot in snapshots:
-                shard = ShardId(operator, snapshot.index)
+                shard = f"{operator}/{snapshot.index}"
                 if snapshot.path not in self.root.files:
                     broken("restores", f"{name} is committed without a durable snapshot of shard {shard}")
-                elif snapshot.epoch != manifest.cuts[unit]:
+                elif snapshot.epoch != cut:
                     broken("restores", f"{name}: shard {shard} is at epoch {snapshot.epoch}, its unit at another")
-                elif snapshot.digest != self.oracle.state(operator, snapshot.slots, snapshot.epoch):
+                elif snapshot.digest != ((*snapshot.slots, number),):
                     broken("restores", f"{name}: shard {shard} was saved with another state than it must have")
         for stream in self.topology.streams:
             if stream.preservation == "durable":
@@ -208,26 +210,28 @@ class Witness:
                         "restores", f"{name}: epoch {number} of stream {stream.name} lies between its cuts and is lost"
                     )
 
+    def _number(self, operator: OperatorName, epoch: Epoch) -> int:
+        """What every slot of an operator must hold after an epoch."""
+        ((_, _, number),) = self.oracle.state(operator, (0, SLOTS), epoch)
+        return number
+
     def _saved_alone(self, manifest: Manifest, alone: Mapping[UnitName, Epoch]) -> None:
         stand = {**manifest.cuts, **alone}
-        wanted: dict[OperatorName, int] = {}
-        for operator, unit in self._unit_of.items():
-            if stand[unit]:
-                ((_, _, wanted[operator]),) = self.oracle.state(operator, (0, SLOTS), stand[unit])
-        held: dict[OperatorName, list[SlotRange]] = {
-            operator: [] for operator in wanted
-        }  # slots that are as they should be
-        for file in self.root.files.values():
-            for first, end, number in file.state:
-                if wanted.get(file.operator) == number:
-                    held[file.operator].append((first, end))
-        for operator, slots in held.items():
-            covered = 0
-            for first, end in sorted(slots):
-                covered = end if first <= covered < end else covered
-            if covered < SLOTS:
-                unit = self._unit_of[operator]
-                broken("restores", f"unit {unit} is saved at epoch {stand[unit]} without a file of some of {operator}")
+        wanted = {o: self._number(o, stand[unit]) for o, unit in self._unit_of.items() if stand[unit]}
+        lacking = dict.fromkeys(wanted, (1 << SLOTS) - 1)  # a bit for every slot that no file has as it should be
+        for file in reversed(self.root.files.values()):
+            if file.operator not in lacking:
+                continue
+            for first, end, number in file.digest:
+                if number == wanted[file.operator]:
+                    lacking[file.operator] &= ~((1 << end) - (1 << first))
+            if not lacking[file.operator]:
+                del lacking[file.operator]
+                if not lacking:
+                    break
+        for operator in lacking:
+            unit = self._unit_of[operator]
+            broken("restores", f"unit {unit} is saved at epoch {stand[unit]} without a file of some of {operator}")
         for unit, epoch in stand.items():
             self._own[unit] = max(epoch, self._own.get(unit, 0))
 

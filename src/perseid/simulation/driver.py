@@ -9,7 +9,7 @@ Invariant: nothing is done for a driver that is dead or has stopped; what is due
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perseid.engine import commands as do
 from perseid.engine import events as on
@@ -28,7 +28,7 @@ from perseid.simulation.root import slices
 from perseid.simulation.streams import Streams
 from perseid.simulation.values import Rows, State
 from perseid.storage.records import Admitted
-from perseid.vocabulary import Attempt, Epoch, HostId, OperatorName, ShardId, StreamName, UnitName
+from perseid.vocabulary import Attempt, Epoch, OperatorName, ShardId, StreamName, UnitName
 
 if TYPE_CHECKING:
     from perseid.simulation.world import World
@@ -97,11 +97,12 @@ class SimulatedDriver:
             self._carry_out(commands)
 
     def _carry_out(self, commands: tuple[do.Command, ...]) -> None:
-        world = self.world
         self.controller.check()
+        now, generation = self.clock.now_ms, self.generation
+        tell, commanded = self.world.log.append, self.world.witness.commanded
         for command in commands:
-            world.log.append((self.clock.now_ms, self.generation, command))
-            world.witness.commanded(self.generation, command)
+            tell((now, generation, command))
+            commanded(generation, command)
             self._do(command)
 
     def _pulse(self) -> None:
@@ -119,7 +120,7 @@ class SimulatedDriver:
         match command:
             case do.TakeSnapshots(host):
                 self.world.snapshots_asked(command)
-                self._send(host, self.errands.snapshot, command)
+                self.hosts.send(host, self.errands.snapshot, command)
             case do.RunEpoch(attempt=attempt):
                 self.jobs[attempt] = EpochJob(self, command)
             case do.ReleaseStream(stream, epoch):
@@ -137,17 +138,17 @@ class SimulatedDriver:
             case do.DropHost(host):
                 self.hosts.drop(self.hosts.all[host])
             case do.RestoreShards(host):
-                self._send(host, self.errands.restore, command)
+                self.hosts.send(host, self.errands.restore, command)
             case do.AskSizes():
                 for host in self.hosts.living:
-                    self._send(host, self.errands.ask_sizes, command)
+                    self.hosts.send(host, self.errands.ask_sizes, command)
             case do.Quieten():
                 for host in self.hosts.living:
-                    self._send(host, self.errands.quieten)
+                    self.hosts.send(host, self.errands.quieten)
             case do.CatchUpShards(host):
-                self._send(host, self.errands.catch_up, command)
+                self.hosts.send(host, self.errands.catch_up, command)
             case do.DropShards(host):
-                self._send(host, self.errands.drop, command)
+                self.hosts.send(host, self.errands.drop, command)
             case do.ReleaseHost(host):
                 self.hosts.drop(self.hosts.all[host])
             case do.WritePartition():
@@ -170,10 +171,6 @@ class SimulatedDriver:
                 self._stop(command)
             case _:
                 self.keeper.submit(command)
-
-    def _send(self, host: HostId, action: Any, *args: Any) -> None:
-        one = self.hosts.all[host]
-        self.hosts.send(one, action, one, *args)
 
     def _cancel(self, attempt: Attempt) -> None:
         if attempt in self.jobs:

@@ -100,13 +100,15 @@ class Errands:
 
     def covered(self, cuts: Mapping[UnitName, Epoch]) -> None:
         """A checkpoint is committed: hosts let go of the input it covers."""
-        topology = self._driver.topology
+        upto = {operator: cuts[u.name] for u in self._driver.topology.units for operator in u.operators}
         for host in self._hosts.living.values():
             for shard, held in host.shards.items():
                 if not held.kept:
                     continue
-                upto = cuts[topology.unit_of(shard.operator)]
-                for epoch in [epoch for epoch in held.kept if epoch <= upto]:
+                if held.log.applied <= upto[shard.operator]:  # as nearly always
+                    held.kept.clear()
+                    continue
+                for epoch in [epoch for epoch in held.kept if epoch <= upto[shard.operator]]:
                     del held.kept[epoch]
 
     # -- sizes ----------------------------------------------------------------------------------------------------
@@ -130,11 +132,11 @@ class Errands:
 
     def snapshot(self, host: Host, command: do.TakeSnapshots) -> None:
         now = self._clock.now_ms
-        if not host.standing_at(command.shards, command.epoch):
+        states = host.states_at(command.shards, command.epoch)
+        if states is None:
             self._hosts.word(host, on.CheckpointFailed(command.checkpoint, "a shard is not there", host.id))
             return
         pace = host.machine.pace(now) * self._root.pace(now)
-        states = [(route, host.shards[route.shard].state) for route in command.shards]
         if not command.synchronous:
             self._forked(host, command)
         last = 0

@@ -92,7 +92,7 @@ def _rot(world: World, root: Root) -> bool:
     hit = world.random.choice(manifests[-2:])
     match world.random.choice(["snapshot", "manifest", "inflight"]):
         case "snapshot" if hit.shards:
-            root.files[hit.shards[world.random.choice(sorted(hit.shards))].path].good = False
+            root.damaged.add(hit.shards[world.random.choice(sorted(hit.shards))].path)
         case "inflight" if hit.inflight:
             root.damaged.add(world.random.choice(sorted(hit.inflight.values())))
         case _:

@@ -83,15 +83,12 @@ class Host:
         log = held.log
         came = None if request.recall else request.came
         decision = log.ask(request.epoch, request.version, came, wanted=request.wanted)
-        if isinstance(decision, Refusal):
-            return decision
-        if decision == "answer":
-            return log.answers.get(request.epoch, ())
-        if request.recall:
-            return Refusal("gap", f"shard {request.shard} has not applied epoch {request.epoch}: nothing to recall")
-        answer = held.apply(request)
-        held.kept[request.epoch] = request
-        return answer
+        if decision == "apply":
+            if request.recall:
+                return Refusal("gap", f"shard {request.shard} has not applied epoch {request.epoch}: nothing to recall")
+            held.kept[request.epoch] = request
+            return held.apply(request)
+        return log.answers.get(request.epoch, ()) if decision == "answer" else decision
 
     def restore(
         self,
@@ -133,10 +130,12 @@ class Host:
             held.kept[request.epoch] = request
         return held.log.applied
 
-    def standing_at(self, shards: tuple[Route, ...], epoch: Epoch) -> bool:
-        """Can a snapshot of these shards at this epoch be taken?"""
+    def states_at(self, shards: tuple[Route, ...], epoch: Epoch) -> list[tuple[Route, State]] | None:
+        """What a snapshot of these shards at this epoch holds; None if it cannot be taken."""
+        states = []
         for route in shards:
             held = self.shards.get(route.shard)
             if held is None or held.log.applied != epoch or held.log.poisoned:
-                return False
-        return True
+                return None
+            states.append((route, held.state))
+        return states

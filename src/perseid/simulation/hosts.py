@@ -98,9 +98,10 @@ class Hosts:
 
     # -- messages -------------------------------------------------------------------------------------------------
 
-    def send(self, host: Host, action: Any, *args: Any) -> None:
-        """A message to a host."""
-        now = self._clock.now_ms
+    def send(self, id: HostId, action: Any, *told: Any) -> None:
+        """A message to a host: what it does then, and what it is told."""
+        now, host = self._clock.now_ms, self.all[id]
+        args = (host, *told)
         if self._world.instant and host.inbound_ms <= now:
             if not self._posted:
                 self._clock.after(0, self._deliver_posted)
@@ -112,8 +113,12 @@ class Hosts:
 
     def _deliver_posted(self) -> None:
         posted, self._posted = self._posted, []
+        now = self._clock.now_ms
         for host, action, args in posted:
-            self.deliver(host, action, args)
+            if host.inbox or now < host.machine.well_ms:
+                self.deliver(host, action, args)
+            elif host.alive:
+                action(*args)
 
     def deliver(self, host: Host, action: Any, args: tuple[Any, ...]) -> None:
         """It does what it is told as soon as it is awake and can be reached, one after the other."""
@@ -137,7 +142,10 @@ class Hosts:
     def word(self, host: Host, event: on.Event) -> None:
         """A message from a host. One that was given up may still be heard: what it says must not count."""
         if self._world.instant:
-            self._hear(host, event)
+            if host.outbox or self._clock.now_ms < host.machine.cut_off_ms:
+                self._hear(host, event)
+            else:
+                self._driver.handle(event)
             return
         host.outbound_ms = max(host.outbound_ms, self._clock.now_ms + self._world.some("message"))
         self._clock.at(host.outbound_ms, self._hear, host, event)

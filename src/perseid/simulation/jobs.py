@@ -156,19 +156,20 @@ class EpochJob(Job):
 
     def _ask(self, operator: OperatorName, rows: Rows) -> None:
         size = -(-len(self.routing.of(operator)) // self.world.scenario.chunks)
-        ask, routing, mishap = self.driver.ask, self.routing, self.world.mishap
-        for _ in range(min(size, len(self.waiting))):
-            request = self.waiting[-1]
+        ask, routing, waiting, states = self.driver.ask, self.routing, self.waiting, self.states
+        draw, mishaps = self.world.random.random, self.world.mishaps
+        for _ in range(min(size, len(waiting))):
+            request = waiting[-1]
             answer = ask(routing, request)
-            if mishap() and ask(routing, request) != answer:
+            if draw() < mishaps and ask(routing, request) != answer:
                 broken("sinks", f"shard {request.shard} gave two answers to epoch {request.epoch}")
-            self.states[request.shard] = answer
-            self.waiting.pop()
+            states[request.shard] = answer
+            del waiting[-1]
         pace = self.driver.pace_of(self.routing, self.shape)
-        if self.waiting:
+        if waiting:
             self.step(self._ask, int(self.world.some("job") * pace), operator, rows)
             return
-        self.said[operator] = answers([self.states[route.shard] for route in self.routing.of(operator)], rows)
+        self.said[operator] = answers([states[route.shard] for route in self.routing.of(operator)], rows)
         self.step(self._next_operator, int(self.world.some("job") * pace))
 
     def _output(self) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from perseid.checkpoint.life import CompletedCheckpoint
 from perseid.engine.controller import Past
@@ -31,26 +32,16 @@ from perseid.vocabulary import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What a manifest says of a shard's snapshot; ``digest`` is of the state."""
+class Snapshot(NamedTuple):
+    """What a manifest says of a shard's snapshot; ``digest`` is of the state. It stands for the file, too."""
 
     operator: OperatorName
-    index: int
+    index: int  # type: ignore[assignment]  # a tuple's own index() is not missed
     slots: SlotRange
     epoch: Epoch
     path: str
     digest: State
     state_bytes: int
-
-
-@dataclass(slots=True)
-class File:
-    """A snapshot file: the state it holds, and whether its bytes are still what they were."""
-
-    operator: OperatorName
-    state: State
-    good: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +76,10 @@ class Root:
     generation: Generation = Generation(0)
     ledger: Index = field(default_factory=lambda: Index(Trimmed()))
     manifests: dict[CheckpointId, Manifest] = field(default_factory=dict)
-    files: dict[str, File] = field(default_factory=dict)
+    files: dict[str, Snapshot] = field(default_factory=dict)  # by path, in the order in which they were written
     saved: dict[str, Rows] = field(default_factory=dict)  # in-flight epochs of checkpoints, by path
     preserved: dict[tuple[StreamName, Epoch], tuple[str, Rows]] = field(default_factory=dict)
-    damaged: set[str] = field(default_factory=set)  # manifests and in-flight epochs that fail their hash, by path
+    damaged: set[str] = field(default_factory=set)  # files of all kinds that fail their hash, by path
     sinks: dict[tuple[UnitName, Epoch], tuple[str, Rows]] = field(default_factory=dict)
     failing_ms: int = 0  # until then every write fails
     torn: bool = False  # and leaves half a file behind
@@ -177,9 +168,11 @@ class Root:
         """All of a file, under its last name; or nothing; or, where writes tear, half of it."""
         if now_ms < self.failing_ms:
             if self.torn:
-                self.files[saved.path] = File(saved.operator, saved.digest, good=False)
+                self.files[saved.path] = saved
+                self.damaged.add(saved.path)
             raise StorageFailed("the root is out of reach")
-        self.files[saved.path] = File(saved.operator, saved.digest)
+        self.files[saved.path] = saved
+        self.damaged.discard(saved.path)
         self.bytes_written += saved.state_bytes
 
     def read_snapshot(self, now_ms: int, snapshot: Snapshot) -> State:
@@ -187,9 +180,9 @@ class Root:
         if now_ms < self.failing_ms:
             raise StorageFailed("the root is out of reach")
         file = self.files.get(snapshot.path)
-        if file is None or not file.good or file.state != snapshot.digest:
+        if file is None or snapshot.path in self.damaged or file.digest != snapshot.digest:
             raise CorruptData(f"snapshot {snapshot.path} is missing or fails its hash")
-        return file.state
+        return file.digest
 
     def whole(self, manifest: Manifest) -> bool:
         """Can the application go back to this checkpoint?"""
@@ -197,9 +190,9 @@ class Root:
             return False
         for snapshot in manifest.shards.values():
             file = self.files.get(snapshot.path)
-            if file is None or not file.good or file.state != snapshot.digest:
+            if file is None or file.digest != snapshot.digest:
                 return False
-        return True
+        return self.damaged.isdisjoint([s.path for s in manifest.shards.values()]) if self.damaged else True
 
 
 def slices(admitted: Admitted, sources: tuple[SourceName, ...]) -> list[Rows]:

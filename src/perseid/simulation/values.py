@@ -55,6 +55,9 @@ def grown(number: int, epoch: int, rows: Rows, missing: int = 0) -> int:
 
 def applied(state: State, epoch: int, rows: Rows, missing: int) -> State:
     """The state after an epoch."""
+    if len(state) == 1:  # as nearly always
+        ((first, end, number),) = state
+        return ((first, end, grown(number, epoch, rows, missing)),)
     return tuple([(first, end, grown(number, epoch, rows, missing)) for first, end, number in state])
 
 

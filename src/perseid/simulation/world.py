@@ -59,7 +59,14 @@ class Tally:
 class World:
     """Everything there is."""
 
-    def __init__(self, scenario: Scenario, engine: Engine | None = None, *, checked: bool = True) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        engine: Engine | None = None,
+        *,
+        checked: bool = True,
+        story: int = STORY_ENTRIES,
+    ) -> None:
         self.scenario, self.topology = scenario, scenario.topology
         self.machines_of_engine = engine or Engine()
         self.checked = checked  # the engine's invariants after every event, not only after those that command something
@@ -71,12 +78,12 @@ class World:
         self.waiting: list[SimulatedDriver] = []  # for a machine to start a host on
         individual = scenario.settings.scheme.individual
         self.witness = Witness(self.topology, self.root, scenario.settings.keep, individual=individual)
-        self.log: deque[tuple[int, int, object]] = deque(maxlen=STORY_ENTRIES)
+        self.log: deque[tuple[int, int, object]] = deque(maxlen=story)
         self.tally = Tally()
         self._times: dict[str, tuple[int, int]] = {f.name: getattr(scenario.times, f.name) for f in fields(Times)}
         self.sized = scenario.settings.scheme.name == "adaptive"  # then shards tell of their sizes
         self.instant = scenario.times.message == (0, 0)
-        self._mishaps = scenario.mishaps
+        self.mishaps = scenario.mishaps
         self.slow_until_ms = 0
         self.calm_ms = 0  # from then on nothing goes wrong any more
         self.pulse = scenario.settings.heartbeat_ms
@@ -144,7 +151,7 @@ class World:
         return low + int(self.random.random() * (high - low + 1))
 
     def mishap(self, factor: float = 1.0) -> bool:
-        return self.random.random() < self._mishaps * factor
+        return self.random.random() < self.mishaps * factor
 
     def pulse_ms(self, driver: SimulatedDriver) -> int:
         """When hearts beat next."""

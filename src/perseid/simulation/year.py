@@ -71,7 +71,7 @@ class YearWorld(World):
     """A world in which quiet time costs nothing."""
 
     def __init__(self, scenario: Scenario, span_ms: int, watch: Callable[[float], None] | None = None) -> None:
-        super().__init__(scenario, checked=False)
+        super().__init__(scenario, checked=False, story=0)  # nobody is told the story of a year
         self.span_ms, self._watch = span_ms, watch
         self._moments = sorted(p.at_ms for p in scenario.plan.faults if p.at_ms is not None)
         self._lead_ms = SETTLE_MS
