@@ -22,7 +22,7 @@ test: setup ## lint, types, and all tests but the slow ones
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -m "not slow" --durations=15
 
 test-all: setup ## lint, types, and every test
 	$(BIN)/ruff check

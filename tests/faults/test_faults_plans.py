@@ -123,6 +123,7 @@ def test_a_plan_beyond_the_run_is_named(struck: Callable[..., Report], folder: F
     apps.check_counts(folder.out, ROWS)  # the application itself ended well
 
 
+@pytest.mark.slow
 def test_a_driver_crashed_by_a_plan_goes_on_where_it_was(tmp_path: Path) -> None:
     plan = at(checkpoint=1).kill(host=0) + at(epoch=12).crash_driver()
     report = run(STRUCK, plan, root=tmp_path / "root", out=str(tmp_path / "out"), max_rows_per_epoch=250)

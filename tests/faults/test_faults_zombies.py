@@ -27,8 +27,9 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", str(python))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("elsewhere")
-@pytest.mark.parametrize("seconds", [3, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [3, 8])
 def test_an_executor_that_wakes_after_its_shards_moved_changes_nothing(
     start: Start, folder: Folder, seconds: float
 ) -> None:
