@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from worlds import TestWorld, calm
@@ -15,6 +16,7 @@ from perseid.simulation.graphs import chain
 from perseid.simulation.jobs import JobFailed
 from perseid.simulation.root import Snapshot
 from perseid.simulation.scenario import Scenario
+from perseid.simulation.site import Site
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, UnitName
 
 BAD = ShardId(OperatorName("o0"), 0)
@@ -79,6 +81,20 @@ def test_full_storage_is_waited_for_a_minute_before_the_application_stops() -> N
 
     world = TestWorld(calm(chain(1), epochs=20), spoil=lambda c: JobFailed("storage", "full") if c.epoch == 5 else None)
     assert world.failing() == "full" and world.clock.now_ms > 50_000
+
+
+def test_storage_that_is_away_is_waited_for_as_long_however_many_operators_come_back_divided() -> None:
+    topology = chain(9, shards=1, preservation="durable")
+    plan = FaultPlan((Planned(Storage("failing", 20_000), 1_560),))
+    settings = {"hosts": 3, "most_hosts": 8, "parallel_recovery": 2, "scalable": frozenset(topology.operators)}
+    scenario = replace(
+        calm(topology, epochs=200, scheme=parallel(60.0), plan=plan, **settings), site=Site(12, rack_machines=2)
+    )
+    world = TestWorld(scenario)
+    world.later(1_500, lambda: [world.kill(host) for host in sorted(world.controller.routing.hosts)])
+    world.to_the_end()
+    tries = [command.operator for command in world.all_of(do.WritePartition)]
+    assert len(set(tries)) == 9 and len(tries) > 2 * 9
 
 
 def test_a_last_checkpoint_that_cannot_be_written_does_not_hold_up_the_end_for_ever() -> None:

@@ -76,6 +76,11 @@ class Recovering:
         return min(missing.values(), default=last), tuple(missing)
 
     @property
+    def refused(self) -> bool:
+        """Were divisions not written down, and have all that were tried together been answered?"""
+        return bool(self.unwritten) and self.unwritten >= self.writing.keys()
+
+    @property
     def done(self) -> bool:
         return self.plan is not None and not (self.restoring or self.replaying or self.to_replay or self.writing)
 

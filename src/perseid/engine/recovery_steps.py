@@ -69,7 +69,7 @@ class RecoverySteps:
         if recovering.plan is None:
             return self._plan(recovering)
         commands: list[do.Command] = []
-        if recovering.unwritten and of.now_ms >= recovering.not_before_ms:
+        if recovering.refused and of.now_ms >= recovering.not_before_ms:
             commands += [self._write_down(operator) for operator in sorted(recovering.unwritten)]
             recovering.unwritten.clear()
         if not recovering.restoring:
@@ -173,10 +173,10 @@ class RecoverySteps:
             return []
         if event.error is None:
             del recovering.writing[event.operator]
-            return []
-        recovering.unwritten.add(event.operator)
-        if not self._wait_for_storage(recovering):
-            of.error = event.error
+        else:
+            recovering.unwritten.add(event.operator)
+        if recovering.refused and not self._wait_for_storage(recovering):  # one try, however many operators there are
+            of.error = event.error or "the ledger is out of reach"
         return []
 
     def _wait_for_storage(self, recovering: Recovering) -> bool:
