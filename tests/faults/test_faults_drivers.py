@@ -48,8 +48,8 @@ def test_a_killed_driver_goes_on_where_it_was(start: Start, folder: Folder, sche
 def test_units_of_a_killed_driver_go_on_where_they_fit_together(start: Start, folder: Folder, scheme: str) -> None:
     first = start("units", "--scheme", scheme)
     first.wait_for_checkpoint(4)
-    first.kill_everything()
-    start("units", "--scheme", scheme).wait()
+    crash(first)
+    start("units", "--scheme", scheme).finish()
     apps.check_units(folder.out, ROWS)
 
 
