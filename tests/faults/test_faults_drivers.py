@@ -46,10 +46,11 @@ def test_a_killed_driver_goes_on_where_it_was(start: Start, folder: Folder, sche
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["baseline", "adaptive"])
 def test_units_of_a_killed_driver_go_on_where_they_fit_together(start: Start, folder: Folder, scheme: str) -> None:
-    first = start("units", "--scheme", scheme)
+    options = ("--scheme", scheme, "--rate", "1200")
+    first = start("units", *options)
     first.wait_for_checkpoint(4)
     crash(first)
-    start("units", "--scheme", scheme).finish()
+    start("units", *options).finish()
     apps.check_units(folder.out, ROWS)
 
 
