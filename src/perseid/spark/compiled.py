@@ -69,7 +69,7 @@ class Division:
     packed: Packed | None  # what packs its rows; None where they travel as they are
 
     @classmethod
-    def of(cls, node: StatefulNode, bounds: Sequence[int], layout: Layout | None = None) -> Division:
+    def of(cls, node: StatefulNode, bounds: Sequence[int], layout: Layout | None) -> Division:
         columns = tuple(shard_column(node.key[name], bounds) for name in node.input_names)
         return cls(len(bounds), columns, Packed(layout, columns[0], len(bounds)) if layout is not None else None)
 
@@ -256,9 +256,8 @@ def _combined(node: StatefulNode, df: DataFrame, division: Division | None, extr
     if division is None:
         return df.groupBy(*extra, *keys).agg(*aggregates)
     df = df.select("*", division.columns[0].alias("__perseid_shard"))
-    df = df.repartitionById(
-        division.shards, "__perseid_shard"
-    )  # named among the keys, so that Spark does not shuffle again
+    df = df.repartitionById(division.shards, "__perseid_shard")
+    # The shard is named among the keys, so that Spark does not shuffle again.
     return df.groupBy("__perseid_shard", *extra, *keys).agg(*aggregates).drop("__perseid_shard")
 
 
