@@ -8,9 +8,7 @@ nobody controls must not answer.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
-import gc
 import hashlib
 import os
 import shutil
@@ -28,6 +26,7 @@ import pyarrow as pa
 
 from perseid.engine.shard import Refusal
 from perseid.errors import ChannelError, CorruptData, PerseidError, StorageFailed
+from perseid.spark.allocators import sparing
 from perseid.spark.channel import NO_DESCRIPTOR, Address, Connection, accept, connect, machine_id
 from perseid.spark.forked import Snapshots
 from perseid.spark.gently import gently
@@ -38,7 +37,6 @@ from perseid.storage.process import Process
 from perseid.storage.store import Store
 from perseid.vocabulary import ShardId
 
-_USUAL_THRESHOLD = gc.get_threshold()
 LOAD_S = 5.0  # between two reports of what a host had to do (S5: r)
 
 
@@ -63,9 +61,8 @@ class HostTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             pass
-        _trim()  # what the worker held for tasks before
-        Host(self.config).serve()
-        _give_back_memory()
+        with sparing():
+            Host(self.config).serve()
         yield pa.RecordBatch.from_pydict({"launch": pa.array([self.config.launch], pa.int64())})
 
 
@@ -88,8 +85,6 @@ class Host:
 
     def serve(self) -> None:
         """Live until the controller says stop, or is gone."""
-        gc.freeze()
-        gc.set_threshold(50_000, 50, 100)
         listeners = self._listen()
         try:
             tcp, unix = listeners
@@ -282,21 +277,6 @@ class Host:
             self._tell(**notice)
         connection.send({"status": "ok"})
         connection.send_rows(held.schema, table.to_batches(max_chunksize=1 << 16))
-
-
-def _give_back_memory() -> None:
-    """Spark lets the worker live on for other tasks, and for hosts of other applications: leave it as empty as it was."""
-    gc.unfreeze()
-    gc.collect()
-    gc.set_threshold(*_USUAL_THRESHOLD)
-    _trim()
-
-
-def _trim() -> None:
-    """Give the system what allocators hold and nobody uses."""
-    pa.default_memory_pool().release_unused()
-    with contextlib.suppress(AttributeError):  # the C library of Linux distributions
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def local_copies(store: Store) -> Path | None:

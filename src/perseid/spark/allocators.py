@@ -1,0 +1,48 @@
+"""What allocators keep of the memory they were given back: as little as can be in a host, which lives long and is measured by its state.
+
+Arrow's own allocator keeps what a thread used after that thread has ended, and the C library keeps large pieces in the arena of every
+thread. A host has a thread for each connection: together they held up to 70 MB beside 150 MB of state, all of it free. So Arrow's
+own allocator is not used in workers (``perseid.spark.session``), and in a host the C library takes large pieces from the system one by
+one and gives them back at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+_USUAL_THRESHOLD = gc.get_threshold()
+_MMAP_THRESHOLD, _ARENA_MAX = -3, -8  # names of the GNU C library (malloc.h)
+_LARGE = 256 << 10
+_ARENAS = 2
+
+
+@contextlib.contextmanager
+def sparing() -> Iterator[None]:
+    """While a host lives in this process. Spark lets the worker live on for other tasks, and for hosts of other applications: it is left
+    as empty as it was. What was told to the C library stays told."""
+    _trim()  # what the worker held for tasks before
+    with contextlib.suppress(AttributeError):  # the C library of other systems
+        library = ctypes.CDLL(None)
+        library.mallopt(_MMAP_THRESHOLD, _LARGE)
+        library.mallopt(_ARENA_MAX, _ARENAS)
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 100)
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        gc.collect()
+        gc.set_threshold(*_USUAL_THRESHOLD)
+        _trim()
+
+
+def _trim() -> None:
+    """Give the system what allocators hold and nobody uses."""
+    pa.default_memory_pool().release_unused()
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
