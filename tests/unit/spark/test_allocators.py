@@ -1,0 +1,49 @@
+"""Memory that a host's threads have freed is the system's again."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+
+import pytest
+
+from perseid.spark.allocators import sparing
+
+USE_AND_FREE = """
+import threading
+import numpy as np
+from perseid.spark.allocators import sparing
+
+def resident():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmRSS")).split()[1]) << 10
+
+def use(gate):
+    pieces = [np.ones(int(n)) for n in np.random.default_rng(1).integers(10_000, 400_000, 30)]
+    del pieces
+    gate.wait()  # all threads are there at once: none uses what another has freed
+
+with sparing():
+    before = resident()
+    gate = threading.Barrier(9)
+    threads = [threading.Thread(target=use, args=(gate,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    gate.wait()
+    for thread in threads:
+        thread.join()
+    print(resident() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for what is resident")
+def test_what_threads_have_freed_is_not_kept() -> None:
+    ran = subprocess.run([sys.executable, "-c", USE_AND_FREE], capture_output=True, text=True, check=True)
+    assert int(ran.stdout) < 20_000_000  # of 8 times 50 MB; 40 to 90 MB are kept otherwise
+
+
+def test_the_collector_is_as_it_was_afterwards() -> None:
+    usual = gc.get_threshold()
+    with sparing():
+        assert gc.get_threshold() != usual
+    assert gc.get_threshold() == usual
