@@ -31,6 +31,7 @@ PARTS: dict[str, Measure] = {
     "rising": load.measure_rising,
     "open": load.measure_open,
     "thresholds": load.measure_thresholds,
+    "manual": load.measure_manual,
     "road": road.measure,
 }
 """All that Perseid does alone; ``live`` needs Spark's own engine, too."""

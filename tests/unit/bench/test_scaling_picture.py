@@ -13,6 +13,8 @@ def full() -> Results:
         ("rising_p50_ms", 100), ("open_final_shards", 2), ("overhead_medium_percent", 4),
         ("rising_p95_ms", 200), ("rising_p99_ms", 300), ("rising_final_shards", 2), ("open_offered_rows_per_s", 100),
         ("open_dropped_percent", 3), ("threshold_10_shards", 4), ("threshold_10_p50_ms", 90), ("threshold_10_p95_ms", 120),
+        ("manual_2_shards", 2), ("manual_2_p50_ms", 90), ("manual_2_p95_ms", 99), ("dynamic_shards", 2), ("dynamic_p50_ms", 80),
+        ("dynamic_p95_ms", 130),
     ):  # fmt: skip
         results.number(name, value, "")
     for way in ("state", "upstream", "source"):

@@ -55,14 +55,14 @@ def newest_texts(folder: str) -> App:
     return app
 
 
-def likeness(source: Source | None = None, *, rate: float | None = None) -> App:
-    """Fragments of 140 characters against the last one of their key; one shard to begin with."""
+def likeness(source: Source | None = None, *, rate: float | None = None, shards: int = 1) -> App:
+    """Fragments of 140 characters against the last one of their key; so many shards to begin with."""
     fragments = source if source is not None else made_up_fragments(words=200, rate=rate)
     app = App("likeness")
     rows = app.source("fragments", fragments).transform(
         "keyed", lambda df: df.selectExpr(f"pmod(xxhash64(line), {KEYS}) AS key", "line")
     )
-    found = rows.stateful("likeness", Likeness(), key="key", shards=1, output="key long, n long")
+    found = rows.stateful("likeness", Likeness(), key="key", shards=shards, output="key long, n long")
     found.sink("out", perseid.sinks.noop())
     return app
 

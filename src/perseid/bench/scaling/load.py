@@ -1,4 +1,5 @@
-"""Operators that scale by themselves: under a load that rises, one that overwhelms, and with other thresholds (S5; figures 6 to 9)."""
+"""Operators that scale by themselves: under a load that rises, one that overwhelms, with other thresholds, and against shards that were
+given by hand (S5; figures 6 to 10)."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from perseid.bench.measuring.side import Side
 from perseid.bench.scaling.applications import likeness
 from perseid.bench.scaling.reading import Arrivals, latencies_ms, percentile, shards_over_time, throughput
 from perseid.bench.scaling.sizes import Sizes
+from perseid.scaling.bottleneck import AutoScaling
 from perseid.sources.generator import Generator
 from perseid.vocabulary import Offset
 
@@ -135,16 +137,28 @@ def overwhelm(work: Path, rate: int, seconds: float) -> tuple[Seen, int, int]:
 def measure_thresholds(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
     """Figure 9."""
     for threshold in sizes.thresholds:
-        name = f"threshold_{round(threshold * 100)}"
-        shards, latencies = side.call(hold, work / name, sizes.threshold_rate, threshold, sizes.threshold_s)
-        results.number(f"{name}_shards", shards, "shards")
-        for percent, value in zip(PERCENTILES, latencies, strict=True):
-            results.number(f"{name}_p{percent}_ms", value, "ms")
+        _hold(f"threshold_{round(threshold * 100)}", side, work, sizes, results, perseid.auto(threshold, most=MOST))
 
 
-def hold(work: Path, rate: int, threshold: float, seconds: float) -> tuple[int, list[float]]:
-    """On Perseid's side: a steady load and one shard to begin with; how many there are at the end, and the latencies."""
-    running = ours.start(likeness(rate=rate), work, hosts=1, scaling=perseid.auto(threshold, most=MOST))
+def measure_manual(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
+    """Figure 10."""
+    for shards in sizes.manual:
+        _hold(f"manual_{shards}", side, work, sizes, results, None, shards)
+    _hold("dynamic", side, work, sizes, results, perseid.auto(most=MOST))
+
+
+def _hold(
+    name: str, side: Side, work: Path, sizes: Sizes, results: Results, scaling: AutoScaling | None, first: int = 1
+) -> None:
+    shards, latencies = side.call(hold, work / name, sizes.threshold_rate, sizes.threshold_s, scaling, first)
+    results.number(f"{name}_shards", shards, "shards")
+    for percent, value in zip(PERCENTILES, latencies, strict=True):
+        results.number(f"{name}_p{percent}_ms", value, "ms")
+
+
+def hold(work: Path, rate: int, seconds: float, scaling: AutoScaling | None, first: int) -> tuple[int, list[float]]:
+    """On Perseid's side: a steady load, and so many shards to begin with; how many there are at the end, and the latencies."""
+    running = ours.start(likeness(rate=rate, shards=first), work, hosts=first, scaling=scaling)
     ours.wait_for(running, lambda p: p.epoch > 0)
     time.sleep(seconds)
     shards = sum(len(host.shards) for host in running.progress().hosts)

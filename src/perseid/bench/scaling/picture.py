@@ -53,6 +53,7 @@ def _panels() -> dict[str, Callable[[Any, Results], None]]:
         "rising_p50_ms": _latency,
         "open_final_shards": _open,
         "threshold_10_shards": _thresholds,
+        "dynamic_shards": _manual,
     }
 
 
@@ -218,6 +219,19 @@ def _thresholds(axes: Any, results: Results) -> None:
     shards.yaxis.get_major_locator().set_params(integer=True)
     shards.spines[["top"]].set_visible(False)
     _legend_of(axes, shards, "upper right")
+
+
+def _manual(axes: Any, results: Results) -> None:
+    _labels(axes, "shards by hand, and by themselves (fig. 10)", "shards", "ms")
+    found = sorted(int(n.split("_")[1]) for n in results.numbers if n.startswith("manual_") and n.endswith("_shards"))
+    for percent, style in ((50, "o-"), (95, "s--")):
+        values = [results.numbers[f"manual_{n}_p{percent}_ms"] for n in found]
+        axes.plot(found, values, style, color=PEER, label=f"by hand, {percent} %")
+        value = results.numbers[f"dynamic_p{percent}_ms"]
+        axes.plot([results.numbers["dynamic_shards"]], [value], style[0], color=OURS, label=f"auto, {percent} %")
+    axes.set_ylim(bottom=0)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    _legend(axes, "upper right")
 
 
 def _overhead(axes: Any, results: Results) -> None:

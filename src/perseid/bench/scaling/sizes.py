@@ -37,6 +37,7 @@ class Sizes:
     thresholds: tuple[float, ...]
     threshold_s: float
     threshold_rate: int
+    manual: tuple[int, ...]  # shards given by hand, under the same load
     xways: tuple[int, ...]  # of Linear Road, rising
     ramp_s: int
     peak_s: int
@@ -63,6 +64,7 @@ FULL = Sizes(
     thresholds=(0.1, 0.3, 0.5, 0.7, 0.9),
     threshold_s=32,
     threshold_rate=4_000,
+    manual=(1, 2, 3, 4),
     xways=(100,),
     ramp_s=150,
     peak_s=180,
@@ -88,6 +90,7 @@ QUICK = Sizes(
     thresholds=(0.1, 0.7),
     threshold_s=20,
     threshold_rate=4_000,
+    manual=(1, 2),
     xways=(5,),
     ramp_s=20,
     peak_s=20,
