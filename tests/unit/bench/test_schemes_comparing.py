@@ -177,7 +177,7 @@ def test_under_load_rows_come_at_one_rate_whatever_the_scheme_and_cycles_take_lo
     plan = AppPlan("tmi", 1.0, 1.0, 20, 1, (JUDGED,), 60.0).at_pace(0.45)
     cases = list(plan.loaded(1000.0))
     assert [c.scheme for c in cases] == list(LOADED)
-    assert {(c.rate, c.window_s, c.killed) for c in cases} == {(900.0, 40.0, False)}
+    assert {(c.rate, c.window_s, c.kills) for c in cases} == {(900.0, 40.0, 0)}
     assert cases[0].name == "tmi_baseline_3_load"
 
 

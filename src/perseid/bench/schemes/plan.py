@@ -22,7 +22,9 @@ OFTEN = 3
 """Of more checkpoints than are judged, so many periods are measured."""
 PROFILE_PERIODS = 1
 """What ``adaptive`` learns from, again and again: more would make the benchmark long."""
-LEAST_WARM_S = 5.0
+KILLS, QUICK_KILLS = 3, 1
+"""How often all hosts are killed at the end of a run: how fast Spark starts new ones differs much."""
+LEAST_WARM_S, QUICK_LEAST_WARM_S = 5.0, 2.0
 CYCLES = 4 / 3
 """Of the state, in a period: so three checkpoints at even times meet it at three different heights, and none is lucky."""
 LOADED = ("baseline", "parallel", "adaptive")
@@ -43,11 +45,14 @@ class Case:
     checkpoints: int  # in a window
     window_s: float
     rate: float | None = None  # rows a second, under load
+    quick: bool = False
 
     @property
-    def killed(self) -> bool:
-        """Are all hosts killed at its end?"""
-        return self.checkpoints == JUDGED and self.rate is None
+    def kills(self) -> int:
+        """How often all hosts are killed at its end."""
+        if self.checkpoints != JUDGED or self.rate is not None:
+            return 0
+        return QUICK_KILLS if self.quick else KILLS
 
     @property
     def period_s(self) -> float:
@@ -60,10 +65,11 @@ class Case:
 
         Under load, twice as long: what waited while the application started must be done.
         """
+        least_s = QUICK_LEAST_WARM_S if self.quick else LEAST_WARM_S
         if self.checkpoints == 1 and self.scheme != "adaptive":
-            return LEAST_WARM_S
+            return least_s
         periods = PROFILE_PERIODS if self.rate is None else 2
-        return max(LEAST_WARM_S, periods * self.window_s / (self.checkpoints or JUDGED))
+        return max(least_s, periods * self.window_s / (self.checkpoints or JUDGED))
 
     @property
     def measured_s(self) -> float:
@@ -91,6 +97,7 @@ class AppPlan:
     counts: tuple[int, ...]  # checkpoints in a window, besides none
     most_s: float  # a window is no longer, however slow the machine
     window_s: float = 12.0  # until it is measured
+    quick: bool = False
 
     def at_pace(self, epoch_s: float) -> AppPlan:
         """With windows as long as this machine needs, at so many seconds an epoch."""
@@ -117,7 +124,8 @@ class AppPlan:
             yield replace(self._case(scheme, JUDGED), window_s=window_s, rate=LOAD * most_rows_per_s)
 
     def _case(self, scheme: str, checkpoints: int) -> Case:
-        return Case(self.app, self.scale, self.minutes, self.parts, self.queue, scheme, checkpoints, self.window_s)
+        about = self.app, self.scale, self.minutes, self.parts, self.queue
+        return Case(*about, scheme, checkpoints, self.window_s, quick=self.quick)
 
 
 def _turned(names: tuple[str, ...], by: int) -> tuple[str, ...]:
@@ -130,9 +138,9 @@ FULL = (
     AppPlan("signalguru", 0.12, 1.0, 20, 2, (JUDGED, 1, 8), 72.0),
 )
 QUICK = (
-    AppPlan("bcp", 0.03, 1.0, 15, 2, (JUDGED,), 6.0),
-    AppPlan("tmi", 0.1, 1.0, 12, 1, (JUDGED,), 6.0),
-    AppPlan("signalguru", 0.004, 1.0, 12, 2, (JUDGED,), 6.0),
+    AppPlan("bcp", 0.03, 1.0, 15, 2, (JUDGED,), 6.0, quick=True),
+    AppPlan("tmi", 0.1, 1.0, 12, 1, (JUDGED,), 6.0, quick=True),
+    AppPlan("signalguru", 0.004, 1.0, 12, 2, (JUDGED,), 6.0, quick=True),
 )
 """Smaller, and only the first, unless another is asked for."""
 

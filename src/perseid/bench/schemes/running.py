@@ -31,9 +31,6 @@ from perseid.spark.runtime import Running
 from perseid.storage import layout
 from perseid.storage.store import Store
 
-KILLS = 3
-"""How often all hosts are killed: how fast Spark starts new ones differs much."""
-
 
 @dataclass(frozen=True, slots=True)
 class Ran:
@@ -67,7 +64,7 @@ def run(case: Case, work: Path, recording: Recording | None) -> Ran:
         busy = _busy(before, psutil.cpu_times())
         root = work / "root"
         unsynced_ms = _sync_again(root)
-        kills_ms = _kill_all(running, root) if case.killed else ()
+        kills_ms = _kill_all(running, root, case.kills) if case.kills else ()
         time.sleep(case.recorded_s)
         return Ran(ours.end(running), from_ms, kills_ms, unsynced_ms, busy)
     finally:
@@ -119,11 +116,11 @@ def _sync_again(root: Path) -> float:
     return (time.monotonic() - began) * 1000 / len(files) if files else 0.0
 
 
-def _kill_all(running: Running, root: Path) -> tuple[float, ...]:
+def _kill_all(running: Running, root: Path, times: int) -> tuple[float, ...]:
     """SIGKILL every host, the spare, too, again and again as soon as all are back; then wait for new output."""
     newest, kills = running.progress().epoch, []
     copies = local_copies(Store.at(str(root)))
-    for _ in range(KILLS):
+    for _ in range(times):
         before = ours.wait_for(running, lambda p: p.phase == "running" and sum(h.alive for h in p.hosts) > SHARDS)
         _sync_again(root)
         if copies is not None:
