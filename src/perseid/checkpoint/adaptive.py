@@ -71,7 +71,7 @@ class Adaptive:
             self.begins_ms = max(now_ms, self.begins_ms)
         self.alert, self.profiling, self.observed = None, None, {}
         self.observing_ms = self.begins_ms
-        return (Quieten(), AskSizes(self._query(), observed=True))
+        return (AskSizes(self._query(), observed=True),)  # which ends every watch, too
 
     def take_in(self, report: SizeReport, now_ms: int) -> tuple[SizeCommand, ...]:
         match report:
