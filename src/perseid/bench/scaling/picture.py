@@ -235,9 +235,9 @@ def _manual(axes: Any, results: Results) -> None:
 
 
 def _overhead(axes: Any, results: Results) -> None:
-    _labels(axes, "95th percentile of latency by state and interval (fig. 14, 15)", "", "ms")
+    _labels(axes, "95th percentile of latency by state and interval (fig. 14, 15)", "words in the state", "ms")
     groups = [
-        (size, f"{size}, {STATE_SIZES[size]:,} words")
+        (size, f"{size}, {STATE_SIZES[size]:,}")
         for size in STATE_SIZES
         if f"overhead_{size}_with_p95_ms" in results.numbers
     ]
