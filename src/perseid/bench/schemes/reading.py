@@ -229,7 +229,7 @@ class Recovery:
 def recovery(entries: Sequence[Entry], kills_ms: Sequence[float]) -> Recovery:
     """Of several kills of all hosts, the one that took the middle time; and what it took to catch up after the last."""
     newest = max(
-        (e["epoch"] for e in entries if e["kind"] == "epoch_committed" and e["at_ms"] <= kills_ms[0]), default=0
+        (e["epoch"] for e in entries if e["kind"] == "epoch_committed" and e["at_ms"] <= kills_ms[-1]), default=0
     )
     after = (e for e in entries if e["kind"] == "epoch_committed" and e["at_ms"] > kills_ms[-1])
     new = next((e for e in after if e["epoch"] > newest), None)

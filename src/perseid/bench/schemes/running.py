@@ -26,6 +26,7 @@ from perseid.bench.measuring.timings import from_journal, gaps_ms, middle
 from perseid.bench.schemes.plan import PROFILE_PERIODS, Case
 from perseid.checkpoint.oracle import Recording
 from perseid.checkpoint.schemes import Scheme
+from perseid.engine.progress import Progress
 from perseid.spark.host import local_copies
 from perseid.spark.runtime import Running
 from perseid.storage import layout
@@ -117,11 +118,13 @@ def _sync_again(root: Path) -> float:
 
 
 def _kill_all(running: Running, root: Path, times: int) -> tuple[float, ...]:
-    """SIGKILL every host, the spare, too, again and again as soon as all are back; then wait for new output."""
-    newest, kills = running.progress().epoch, []
+    """SIGKILL every host, the spare, too; again when all are back and the next checkpoint is taken; then wait for new output."""
+    kills: list[float] = []
+    taken = 0
     copies = local_copies(Store.at(str(root)))
     for _ in range(times):
-        before = ours.wait_for(running, lambda p: p.phase == "running" and sum(h.alive for h in p.hosts) > SHARDS)
+        before = ours.wait_for(running, lambda p, taken=taken: p.checkpoints > taken and _all_back(p))  # type: ignore[misc]
+        newest, taken = before.epoch, before.checkpoints
         _sync_again(root)
         if copies is not None:
             shutil.rmtree(copies, ignore_errors=True)
@@ -133,3 +136,7 @@ def _kill_all(running: Running, root: Path, times: int) -> tuple[float, ...]:
         ours.wait_for(running, lambda p: p.phase == "running")
     ours.wait_for(running, lambda p: p.epoch > newest)
     return tuple(kills)
+
+
+def _all_back(progress: Progress) -> bool:
+    return progress.phase == "running" and sum(host.alive for host in progress.hosts) > SHARDS
