@@ -11,7 +11,7 @@ from perseid.errors import FaultBeyondRun, OtherVersion, SettingsError, Simulati
 from perseid.simulation.faults import CutOff, Driver, FaultPlan, Kill, Pause, Planned, Slow, Storage, from_json, to_json
 from perseid.simulation.runs import VERSION, Summary, read_seed_file, simulate, write_seed_file
 from perseid.simulation.scenario import Options, drawn
-from perseid.simulation.site import Site, Target
+from perseid.simulation.site import Site, Target, lasting
 
 EVERY_KIND = FaultPlan(
     (
@@ -23,6 +23,22 @@ EVERY_KIND = FaultPlan(
         Planned(Driver(500), at_epoch=20),
     )
 )
+
+
+@pytest.mark.parametrize(
+    ("slow", "lasts"),
+    [
+        ((), 100),
+        (((30.0, 1_000),), 100),  # over before it begins
+        (((2.0, 5_000),), 200),
+        (((2.0, 1_100),), 150),  # half of it is done when that is over
+        (((2.0, 1_100), (5.0, 1_050)), 50 + 50 + 70),  # 5 in the first 50 ms, 25 in the next, the rest as usual
+    ],
+)
+def test_what_is_begun_while_things_are_slow_is_slow_as_long_as_they_are(
+    slow: tuple[tuple[float, int], ...], lasts: int
+) -> None:
+    assert lasting(100, 1_000, *slow) == lasts
 
 
 def test_a_plan_is_data_and_comes_back_from_json() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 
@@ -95,6 +96,20 @@ def test_a_column_that_is_not_there_in_a_transform_is_named(spark: SparkSession,
 def test_too_few_task_slots_say_how_many_are_missing(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"too few task slots.*the cluster has \d+.*use a master with \d+ more"):
         counting(tmp_path).start(spark, root=str(tmp_path / "root"), hosts=50)
+
+
+def test_an_operator_that_workers_cannot_import_is_named(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "only_on_the_driver.py").write_text("import apps\n\nclass Mine(apps.Count):\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    app = App("mine")
+    mine = importlib.import_module("only_on_the_driver").Mine()
+    counted = app.source("numbers", apps.numbers(100)).stateful("mine", mine, key="key", output=apps.COUNTED)
+    counted.sink("out", perseid.sinks.noop())
+    running = app.start(spark, root=str(tmp_path / "root"), hosts=1, spares=0, start_timeout=every(seconds=4))
+    with pytest.raises(PerseidError, match=r"0 of 1 hosts started .* No module named 'only_on_the_driver'"):
+        running.wait(60)
 
 
 def test_a_cycle_a_double_name_and_an_unknown_setting_are_named(spark: SparkSession, tmp_path: Path) -> None:

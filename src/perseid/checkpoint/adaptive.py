@@ -51,6 +51,7 @@ class Adaptive:
     observed: dict[ShardId, Observed] = field(default_factory=dict)  # answers so far
     profiling: int | None = None  # the question for them
     queries: int = 0
+    begun: bool = False  # once
     fresh: bool = True  # the current observation began with the application
     asked_ms: int | None = None  # when a fall made the controller ask whether this is the moment
 
@@ -66,12 +67,12 @@ class Adaptive:
 
     def begin(self, now_ms: int) -> tuple[SizeCommand, ...]:
         """The application runs, again: what shards that were put back saw before is gone, so all observe anew."""
-        self.fresh = not self.queries
+        self.fresh, self.begun = not self.begun, True
         if self.fresh:  # periods are counted from the first start on, whatever fails later
             self.begins_ms = max(now_ms, self.begins_ms)
         self.alert, self.profiling, self.observed = None, None, {}
         self.observing_ms = self.begins_ms
-        return (AskSizes(self._query(), observed=True),)  # which ends every watch, too
+        return (Quieten(anew=True),)
 
     def take_in(self, report: SizeReport, now_ms: int) -> tuple[SizeCommand, ...]:
         match report:

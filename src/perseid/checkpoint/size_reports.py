@@ -106,7 +106,9 @@ class AskSizes:
 
 @dataclass(frozen=True, slots=True)
 class Quieten:
-    """Command: all shards stop telling of turns."""
+    """Command: all shards stop telling of turns. ``anew``: and begin a new observation, without an answer."""
+
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)

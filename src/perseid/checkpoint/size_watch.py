@@ -83,16 +83,23 @@ class SizeWatch:
         observed = None
         if ask.observed:
             observed = self._observed()
-            self.first = self.turning.last
-            self.points, self.lowest, self.total, self.samples = [], 0, 0, 0
-            if self.first is not None:
-                self.lowest = self.total = self.first.bytes
-                self.samples = 1
+            self._observe()
         last = self.turning.last
         return ShardSize(self.shard, last.bytes if last else 0, self.turning.rate, observed)
 
-    def quieten(self) -> None:
+    def quieten(self, anew: bool = False) -> None:
         self.watched = False
+        if anew:
+            self.asked = True
+            self._observe()
+
+    def _observe(self) -> None:
+        """From here on, anew."""
+        self.first = self.turning.last
+        self.points, self.lowest, self.total, self.samples = [], 0, 0, 0
+        if self.first is not None:
+            self.lowest = self.total = self.first.bytes
+            self.samples = 1
 
     def _observed(self) -> Observed:
         ends = [p for p in (self.first, self.turning.last) if p is not None]

@@ -142,9 +142,9 @@ class SimulatedDriver:
             case do.AskSizes():
                 for host in self.hosts.living:
                     self.hosts.send(host, self.errands.ask_sizes, command)
-            case do.Quieten():
+            case do.Quieten(anew):
                 for host in self.hosts.living:
-                    self.hosts.send(host, self.errands.quieten)
+                    self.hosts.send(host, self.errands.quieten, anew)
             case do.CatchUpShards(host):
                 self.hosts.send(host, self.errands.catch_up, command)
             case do.DropShards(host):

@@ -13,6 +13,7 @@ from perseid.errors import CorruptData, StorageFailed
 from perseid.scaling.routing import Route
 from perseid.simulation.host import Host, Request
 from perseid.simulation.root import Snapshot
+from perseid.simulation.site import lasting
 from perseid.simulation.values import State, share
 from perseid.vocabulary import Epoch, ShardId, UnitName
 
@@ -35,8 +36,8 @@ class Errands:
 
     def restore(self, host: Host, command: do.RestoreShards) -> None:
         now = self._clock.now_ms
-        ms = self._world.some("restore") * host.machine.pace(now) * self._root.pace(now)
-        host.inbound_ms = max(host.inbound_ms, now + int(ms))  # what comes after it waits for it
+        ms = lasting(self._world.some("restore"), now, host.machine.slow, self._root.slow)
+        host.inbound_ms = max(host.inbound_ms, now + ms)  # what comes after it waits for it
         host.deaf_ms = host.inbound_ms
         self._clock.at(host.inbound_ms, self._hosts.deliver, host, self._restored, (host, command))
 
@@ -118,9 +119,9 @@ class Errands:
         if mine:
             self._hosts.word(host, on.SizesReported(host.id, ask.query, tuple(watch.answer(ask) for watch in mine)))
 
-    def quieten(self, host: Host) -> None:
+    def quieten(self, host: Host, anew: bool) -> None:
         for held in host.shards.values():
-            held.watch.quieten()
+            held.watch.quieten(anew)
 
     def sized(self, host: Host, request: Request) -> None:
         """A shard says how large it is, if it has to."""
@@ -136,12 +137,12 @@ class Errands:
         if states is None:
             self._hosts.word(host, on.CheckpointFailed(command.checkpoint, "a shard is not there", host.id))
             return
-        pace = host.machine.pace(now) * self._root.pace(now)
         if not command.synchronous:
             self._forked(host, command)
-        last = 0
+        usual, last = 0.0, 0
         for saving in states:
-            last += int(self._world.some("snapshot") * pace)
+            usual += self._world.some("snapshot")
+            last = lasting(usual, now, host.machine.slow, self._root.slow)
             if not command.synchronous:
                 self._clock.after(last, self._write, host, command, [saving])
         if command.synchronous:

@@ -31,6 +31,8 @@ from perseid.vocabulary import (
     UnitName,
 )
 
+SLOWNESS = 20.0  # how many times longer a slow root takes
+
 
 class Snapshot(NamedTuple):
     """What a manifest says of a shard's snapshot; ``digest`` is of the state. It stands for the file, too."""
@@ -98,7 +100,12 @@ class Root:
             raise StorageFailed("the root is out of reach")
 
     def pace(self, now_ms: int) -> float:
-        return 20.0 if now_ms < self.slow_ms else 1.0
+        return SLOWNESS if now_ms < self.slow_ms else 1.0
+
+    @property
+    def slow(self) -> tuple[float, int]:
+        """How many times slower than usual it is, and until when (see ``site.lasting``)."""
+        return SLOWNESS, self.slow_ms
 
     # -- what drivers do ------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ Invariant: every machine is in one rack, every rack on one power domain.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
 from dataclasses import dataclass
 
@@ -56,6 +57,18 @@ class Site:
         return range(first, min(first + size, self.machines))
 
 
+def lasting(ms: float, now_ms: int, *slow: tuple[float, int]) -> int:
+    """How long takes what usually takes so long, begun now, where things are slow: each so many times, until then."""
+    at, left = float(now_ms), ms
+    for until_ms in sorted({until for _, until in slow if until > now_ms}):
+        pace = math.prod(times for times, until in slow if until >= until_ms)
+        if left * pace <= until_ms - at:
+            return int(at + left * pace) - now_ms
+        left -= (until_ms - at) / pace
+        at = until_ms
+    return int(at + left) - now_ms
+
+
 @dataclass(slots=True)
 class Machine:
     """One machine as it is now; each field says until when."""
@@ -73,6 +86,11 @@ class Machine:
     def pace(self, now_ms: int) -> float:
         """How many times longer than usual things take here."""
         return self.slowness if now_ms < self.slow_ms else 1.0
+
+    @property
+    def slow(self) -> tuple[float, int]:
+        """How many times slower than usual it is, and until when (see ``lasting``)."""
+        return self.slowness, self.slow_ms
 
     @property
     def deaf_until_ms(self) -> int:

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-_USUAL_THRESHOLD = gc.get_threshold()
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8  # names of the GNU C library (malloc.h)
 _LARGE = 256 << 10
 _ARENAS = 2
@@ -30,6 +29,7 @@ def sparing() -> Iterator[None]:
         library = ctypes.CDLL(None)
         library.mallopt(_MMAP_THRESHOLD, _LARGE)
         library.mallopt(_ARENA_MAX, _ARENAS)
+    usual = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
     try:
@@ -37,7 +37,7 @@ def sparing() -> Iterator[None]:
     finally:
         gc.unfreeze()
         gc.collect()
-        gc.set_threshold(*_USUAL_THRESHOLD)
+        gc.set_threshold(*usual)
         _trim()
 
 

@@ -269,9 +269,9 @@ class HeldShards:
             held.busy_s = 0.0
         return said
 
-    def quieten(self) -> None:
+    def quieten(self, anew: bool = False) -> None:
         for held in self._shards.values():
-            held.watch.quieten()
+            held.watch.quieten(anew)
 
     def _set_aside(self, shard: ShardId, epoch: Epoch, inputs: dict[str, pa.Table]) -> int:
         """Put the rows of an epoch that the operator cannot take into the dead letters."""

@@ -171,7 +171,7 @@ class Host:
                         self._tell(**answer)
                 case "quieten":
                     with self.lock:
-                        self.shards.quieten()
+                        self.shards.quieten(command["anew"])
                 case "stop":
                     return
 

@@ -82,6 +82,7 @@ class Hosts:
         self._registered_launches: set[int] = set()
         self._declined: Counter[int] = Counter()  # launches, how often
         self._executors = 0  # the most there have been
+        self.not_started: str | None = None  # why the last host that did not come up did not
         self._lock = threading.Lock()
         self._closing = False
         self._tag = f"perseid-{os.getpid()}-{secret.hex()[:8]}"
@@ -111,11 +112,12 @@ class Hosts:
                 with tagged(self._spark, f"{self._tag}-host-{launch}"):
                     self._spark.range(0, 1, 1, 1).mapInArrow(HostTask(config), "launch long").collect()
             except Exception as error:
-                reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+                reason = _said(error)
         self._launches.pop(launch, None)
         if self._closing:
             return
         if launch not in self._registered_launches:
+            self.not_started = reason
             time.sleep(0.2)  # a cluster that cannot start a host now is not asked again at once
             self._post(on.HostStartFailed(reason))
             return
@@ -303,6 +305,14 @@ class Hosts:
             link.connection.abort()
         for folder in self._left:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _said(error: Exception) -> str:
+    """What an error of Spark says, in one line: where it is one of Python's, that."""
+    lines = str(error).strip().splitlines()
+    traceback = next((number for number, line in enumerate(lines) if line.startswith("Traceback ")), len(lines))
+    python = (line for line in lines[traceback + 1 :] if line and not line[0].isspace())
+    return next(python, lines[0] if lines else type(error).__name__)
 
 
 def executors(spark: SparkSession) -> int:

@@ -299,11 +299,14 @@ class Shell:
     def _give_up_starting(self) -> None:
         alive = len(self.controller.hosts)
         slots = task_slots(self.spark)
-        message = (
-            f"only {alive} of {self._hosts_wanted} hosts started within {self.settings.start_timeout}: every host holds a"
-            f" task slot for good (the cluster has {slots if slots is not None else 'an unknown number'}); use a larger"
-            " master, fewer hosts, or a longer start_timeout"
-        )
+        message = f"only {alive} of {self._hosts_wanted} hosts started within {self.settings.start_timeout}: "
+        if self.hosts.not_started is not None:
+            message += f"the last that did not, says: {self.hosts.not_started}"
+        else:
+            message += (
+                f"every host holds a task slot for good (the cluster has {slots if slots is not None else 'an unknown number'});"
+                " use a larger master, fewer hosts, or a longer start_timeout"
+            )
         self._carry_out(self.controller.handle(on.FatalError(message), now_ms()))
 
     def _carry_out(self, commands: tuple[do.Command, ...]) -> None:
@@ -352,8 +355,8 @@ class Shell:
                     threading.Thread(target=self._end, args=(error,), name="perseid-end", daemon=True).start()
                 case do.AskSizes():
                     self.hosts.broadcast(ask_message(command))
-                case do.Quieten():
-                    self.hosts.broadcast({"kind": "quieten"})
+                case do.Quieten(anew):
+                    self.hosts.broadcast({"kind": "quieten", "anew": anew})
                 case do.RecoveryBegan():
                     self.reports.keep_only(self.controller.routing.routes)
                 case do.RecoveryEnded() | do.CheckpointBegan() | do.Noted() | do.ScaleBegan():

@@ -77,9 +77,9 @@ def drive(policy: Policy, curves: Sequence[Curve], until_ms: int, epoch_ms: int 
                 case AskSizes(query, asked):
                     sizes = tuple(w.answer(command) for w in watches if asked is None or w.shard in asked)
                     hear(SizesReported(HostId(1), query, sizes), now_ms)
-                case Quieten():
+                case Quieten(anew):
                     for watch in watches:
-                        watch.quieten()
+                        watch.quieten(anew)
                 case Noted():
                     run.notes.append((now_ms, command))
 

@@ -222,7 +222,7 @@ def test_a_recovery_ends_alert_mode_and_begins_a_new_observation() -> None:
     drive(policy, curves, 6 * PERIOD)
     begins = policy.begins_ms
     commands = policy.begin(6 * PERIOD + 100)
-    assert any(isinstance(c, AskSizes) and c.observed for c in commands)
+    assert commands == (Quieten(anew=True),)
     assert policy.alert is None and policy.profiling is None
     assert policy.begins_ms == begins, "periods go on: frequent failures must not put checkpoints off for ever"
     assert policy.profile is not None, "what was learnt is kept"
@@ -276,6 +276,25 @@ def test_a_plateau_keeps_both_its_ends_in_the_observation() -> None:
         0, 400 / 6, 6, tuple(SizePoint(1000 * t, s) for t, s in [(0, 100), (1, 200), (2, 0), (4, 0), (5, 100)])
     )
     assert observed.interval_ms == 1000
+
+
+def test_a_shard_that_is_to_begin_anew_tells_no_turns_and_forgets_what_it_saw() -> None:
+    watch = SizeWatch(shard(0))
+    watch.answer(AskSizes(1, watch=True))
+    for t, size in enumerate([100, 200, 10, 300]):
+        watch.sized(1000 * t, size)
+    watch.quieten(anew=True)
+    assert watch.sized(4000, 350) == () and watch.sized(5000, 340) == ()
+    observed = watch.answer(AskSizes(2, observed=True)).observed
+    assert observed is not None and (observed.lowest, observed.samples) == (300, 3)
+
+
+def test_a_shard_nobody_asked_yet_observes_when_it_is_to_begin() -> None:
+    watch = SizeWatch(shard(0))
+    watch.quieten(anew=True)
+    watch.sized(0, 100)
+    observed = watch.answer(AskSizes(1, observed=True)).observed
+    assert observed is not None and observed.samples == 1
 
 
 def test_a_watched_shard_tells_when_it_levels_off() -> None:

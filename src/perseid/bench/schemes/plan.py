@@ -133,7 +133,7 @@ def _turned(names: tuple[str, ...], by: int) -> tuple[str, ...]:
 
 
 FULL = (
-    AppPlan("tmi", 0.85, 10.0, 12, 1, (JUDGED, 1, 8), 72.0),
+    AppPlan("tmi", 0.85, 10.0, 20, 1, (JUDGED, 1, 8), 72.0),
     AppPlan("bcp", 0.45, 10.0, 25, 2, (JUDGED, 1, 8), 72.0),
     AppPlan("signalguru", 0.12, 1.0, 20, 2, (JUDGED, 1, 8), 72.0),
 )

@@ -7,7 +7,8 @@ of them, one of each unit, is what a checkpoint is under the other schemes, and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from perseid.bench.measuring.timings import from_journal, rows_per_s_within
@@ -227,7 +228,7 @@ class Recovery:
 
 
 def recovery(entries: Sequence[Entry], kills_ms: Sequence[float]) -> Recovery:
-    """Of several kills of all hosts, the one that took the middle time; and what it took to catch up after the last."""
+    """Of several kills of all hosts, the mean, since each met a state of another size; and what it took to catch up after the last."""
     newest = max(
         (e["epoch"] for e in entries if e["kind"] == "epoch_committed" and e["at_ms"] <= kills_ms[-1]), default=0
     )
@@ -236,8 +237,8 @@ def recovery(entries: Sequence[Entry], kills_ms: Sequence[float]) -> Recovery:
     assert new is not None, "the application did not come back"
     found = [_recovery(entries, killed_ms) for killed_ms in kills_ms]
     catch_up_ms = new["at_ms"] - kills_ms[-1] - found[-1].ms
-    middle = sorted(found, key=lambda r: r.ms)[len(found) // 2]
-    return replace(middle, catch_up_ms=catch_up_ms)
+    parts = {part: fmean(r.parts_ms[part] for r in found) for part in RECOVERY_PARTS}
+    return Recovery(fmean(r.ms for r in found), parts, catch_up_ms, round(fmean(r.bytes for r in found)))
 
 
 def _recovery(entries: Sequence[Entry], killed_ms: float) -> Recovery:

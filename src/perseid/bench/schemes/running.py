@@ -65,7 +65,7 @@ def run(case: Case, work: Path, recording: Recording | None) -> Ran:
         busy = _busy(before, psutil.cpu_times())
         root = work / "root"
         unsynced_ms = _sync_again(root)
-        kills_ms = _kill_all(running, root, case.kills) if case.kills else ()
+        kills_ms = _kill_all(running, root, case) if case.kills else ()
         time.sleep(case.recorded_s)
         return Ran(ours.end(running), from_ms, kills_ms, unsynced_ms, busy)
     finally:
@@ -117,13 +117,19 @@ def _sync_again(root: Path) -> float:
     return (time.monotonic() - began) * 1000 / len(files) if files else 0.0
 
 
-def _kill_all(running: Running, root: Path, times: int) -> tuple[float, ...]:
-    """SIGKILL every host, the spare, too; again when all are back and the next checkpoint is taken; then wait for new output."""
+def _kill_all(running: Running, root: Path, case: Case) -> tuple[float, ...]:
+    """SIGKILL every host, the spare, too, as soon as the next checkpoint is taken; again when all are back; then wait for new output.
+
+    Periods are no whole number of cycles, so each time the state has another height. Only the last time half a period
+    passes before the kill, as it does on average: that shows how much there is to do again.
+    """
     kills: list[float] = []
-    taken = 0
+    taken = running.progress().checkpoints
     copies = local_copies(Store.at(str(root)))
-    for _ in range(times):
-        before = ours.wait_for(running, lambda p, taken=taken: p.checkpoints > taken and _all_back(p))  # type: ignore[misc]
+    for left in reversed(range(case.kills)):
+        ours.wait_for(running, lambda p, taken=taken: p.checkpoints > taken and _all_back(p))  # type: ignore[misc]
+        time.sleep(0 if left else case.period_s / 2)
+        before = ours.wait_for(running, _all_back)
         newest, taken = before.epoch, before.checkpoints
         _sync_again(root)
         if copies is not None:
