@@ -28,7 +28,7 @@ def seen(
     taken = tuple(
         Checkpoint("period", 0.0, 20.0, size, ((0.0, still),), (0.0, still), parts) for _ in range(checkpoints)
     )
-    found = Window(rows, latency, taken, 1, during or {}, epochs or {}, 0.1, 0.2, 0.003)
+    found = Window(rows, latency, 2 * latency, taken, 1, during or {}, epochs or {}, 0.1, 0.2, 0.003)
     lost = (
         None
         if recovery is None
@@ -166,6 +166,7 @@ def test_latency_is_judged_under_load_and_kept_apart_from_that_of_epochs():
     assert verdict(comparison, "latency under load, adaptive below baseline").average == pytest.approx(60)
     assert verdict(comparison, "latency of epochs, adaptive below baseline").average == pytest.approx(10)
     assert comparison.numbers()["tmi_adaptive_3_load_latency_ms"] == 400
+    assert comparison.numbers()["tmi_adaptive_3_load_p99_ms"] == 800
     assert comparison.numbers()["tmi_adaptive_3_latency_ms"] == 90
     console = Console(width=140, record=True, file=io.StringIO())
     tables.show(console, comparison, judge(comparison))

@@ -82,6 +82,7 @@ def test_under_load_a_row_waits_from_the_time_it_came():
     ]
     found = window(journal, 1000, 2000, rate=100.0)
     assert found.latency_ms == pytest.approx((10 * (50 + 100) + 40 * (700 + 300)) / 50)
+    assert found.p99_ms == 700 + 300
     assert window(journal, 1000, 2000).latency_ms == pytest.approx((10 * 100 + 40 * 300) / 50), "from admission"
     assert taken_per_s(journal, 2000, 1000) == 40
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perseid.bench.schemes.comparing import Comparison
+from perseid.bench.schemes.comparing import LOAD_LATENCIES, Comparison
 from perseid.bench.schemes.plan import JUDGED, LOADED, SCHEMES, Case
 from perseid.bench.schemes.reading import NOBODYS, PARTS, RECOVERY_PARTS, Entry, checkpoints, curve
 
@@ -119,9 +119,14 @@ def _stacked(axes: Any, names: Sequence[str], parts: dict[str, list[float]]) -> 
 
 def _under_load(axes: Any, comparison: Comparison, app: str) -> None:
     """Figure 13, where rows do not wait to come until they are wanted."""
-    found = {scheme: ms for scheme in LOADED if (ms := comparison.loaded(app, scheme)) is not None}
-    axes.barh(list(found), list(found.values()), color=[COLOURS[scheme] for scheme in found], height=0.62)
+    means, tails = (
+        {scheme: ms for scheme in LOADED if (ms := comparison.loaded(app, scheme, number)) is not None}
+        for number in LOAD_LATENCIES.values()
+    )
+    axes.barh(list(means), list(means.values()), color=[COLOURS[scheme] for scheme in means], height=0.62)
+    axes.scatter(list(tails.values()), list(tails), marker="|", s=300, color="black", label="99 % of rows stay below")
     axes.invert_yaxis()
+    _legend(axes)
     axes.set_title("latency of a row under load, ms", fontsize=10)
 
 

@@ -44,6 +44,7 @@ class Window:
 
     rows_per_s: float
     latency_ms: float  # of a row, on average: from the admission of its epoch to its commit
+    p99_ms: float  # what 99 % of rows stay below
     checkpoints: tuple[Checkpoint, ...]
     per_round: float  # how many of them are one of the whole application
     during_ms: Mapping[int, float]  # latency by epoch, of those that met a checkpoint
@@ -95,6 +96,7 @@ def window(entries: Sequence[Entry], from_ms: float, length_ms: float, rate: flo
     assert committed, "no epoch was committed in the window"
     rows = sum(e["rows_in"] for e in committed)
     waited = {} if rate is None else _waited_ms(entries, rate)
+    latencies = [(e["ms"] + waited.get(e["epoch"], 0.0), e["rows_in"]) for e in committed]
     spans = [(c.decided_ms, c.committed_ms) for c in found]
     epochs = {
         int(e["epoch"]): float(e["ms"])
@@ -107,7 +109,8 @@ def window(entries: Sequence[Entry], from_ms: float, length_ms: float, rate: flo
     worked = committed[-1]["worked_ms"] - committed[0]["worked_ms"]
     return Window(
         rows_per_s_within(from_journal(entries), from_ms, length_ms),
-        sum(e["rows_in"] * (e["ms"] + waited.get(e["epoch"], 0.0)) for e in committed) / rows if rows else 0.0,
+        sum(ms * of for ms, of in latencies) / rows if rows else 0.0,
+        _most_stay_below(latencies, 0.99 * rows),
         tuple(found),
         len(started["units"]) if alone else 1,
         {epoch: epochs[epoch] for epoch in sorted(met)},
@@ -140,6 +143,16 @@ def _waited_ms(entries: Iterable[Entry], rate: float) -> dict[int, float]:
 
     began_ms = admitted[0]["time_ms"] - came_ms(bounds(admitted[0])[1])
     return {e["epoch"]: max(0.0, e["time_ms"] - began_ms - came_ms(sum(bounds(e)) / 2)) for e in admitted}
+
+
+def _most_stay_below(latencies: Iterable[tuple[float, int]], rows: float) -> float:
+    """The latency of the row before which there are so many faster ones."""
+    passed = 0
+    for ms, more in sorted(latencies):
+        passed += more
+        if passed >= rows:
+            return ms
+    return 0.0
 
 
 def _meets(epoch: Entry, span: Interval) -> bool:

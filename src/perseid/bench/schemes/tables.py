@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from perseid.bench.schemes.comparing import Comparison, Seen, Verdict
+from perseid.bench.schemes.comparing import LOAD_LATENCIES, Comparison, Seen, Verdict
 from perseid.bench.schemes.plan import JUDGED, LOADED, SCHEMES
 from perseid.bench.schemes.reading import PARTS, RECOVERY_PARTS
 
@@ -57,13 +57,14 @@ def _by_count(title: str, comparison: Comparison, counts: Sequence[int], number:
 
 def _under_load(comparison: Comparison) -> Table:
     """Rows come at a rate of their own; how many are done, and how long each takes from the time it came."""
-    table = _plain("under load", "done, % of what came", "latency of a row, ms")
+    table = _plain("under load", "done, % of what came", "latency of a row, ms", "of 99 %, below ms")
     for app in comparison.apps:
         for place, scheme in enumerate(LOADED):
             runs = [s for s in comparison.seen if (s.case.app, s.case.scheme) == (app, scheme) and s.case.rate]
             for run in runs[-1:]:
                 done = 100 * run.taken_per_s / (run.case.rate or 1.0)
-                table.add_row("" if place else app, scheme, _number(done), _number(comparison.loaded(app, scheme)))
+                latencies = (_number(comparison.loaded(app, scheme, number)) for number in LOAD_LATENCIES.values())
+                table.add_row("" if place else app, scheme, _number(done), *latencies)
     return table
 
 
