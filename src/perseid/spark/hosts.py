@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from perseid.engine import events as on
 from perseid.errors import ChannelError
@@ -35,7 +35,6 @@ from perseid.storage.store import Store
 from perseid.vocabulary import HostId, ShardId
 
 _DECLINE_PAUSES_S = (0.2, 0.4, 0.8, 1.5, 2.0, 2.0, 2.0, 2.0)
-PLAN_AHEAD_S = 1.0  # after a host has come up: others may follow it
 HOMES = 4  # of a shard that are remembered: a short cut needs no long memory
 
 
@@ -77,9 +76,7 @@ class Hosts:
         self._links: dict[HostId, HostLink] = {}
         self._homes: dict[ShardId, list[HostLink]] = {}
         self._left: list[Path] = []  # folders of killed hosts on this machine
-        self._next = 0  # the last number that was given
-        self._planned: dict[int, DataFrame] = {}  # jobs of hosts to come
-        self._planning = False
+        self._next = 1
         self._launches: dict[int, threading.Thread] = {}
         self._dropped_launches: set[int] = set()
         self._registered_launches: set[int] = set()
@@ -98,45 +95,22 @@ class Hosts:
     def launch(self) -> None:
         """Ask Spark for one more host."""
         with self._lock:
-            number, job = self._planned.popitem() if self._planned else (self._next_id(), None)
-        thread = threading.Thread(target=self._run, args=(number, job), name=f"perseid-host-{number}", daemon=True)
+            number = self._next
+            self._next += 1
+        thread = threading.Thread(target=self._run, args=(number,), name=f"perseid-host-{number}", daemon=True)
         self._launches[number] = thread
         thread.start()
 
-    def _next_id(self) -> int:
-        self._next += 1
-        return self._next
-
-    def _job(self, launch: int) -> DataFrame:
+    def _run(self, launch: int) -> None:
         config = HostConfig(launch, self._address, self._secret, self._store, self._operators, self._heartbeat_ms)
-        return self._spark.range(0, 1, 1, 1).mapInArrow(HostTask(config), "launch long")
-
-    def _plan_ahead(self) -> None:
-        """Have Spark plan the jobs of as many hosts as there are, in a quiet moment: should all of them die, they only have to run."""
-        time.sleep(PLAN_AHEAD_S)
-        self._planning = False
-        with contextlib.suppress(
-            Exception
-        ):  # a session that is being stopped; then they are planned when they are wanted
-            while len(self._planned) < len(self._links) and not self._closing:
-                with self._lock:
-                    number = self._next_id()
-                job = self._job(number)
-                if hasattr(job, "_jdf"):  # Spark Connect plans when it runs
-                    job._jdf.queryExecution().executedPlan()
-                with self._lock:
-                    self._planned[number] = job
-
-    def _run(self, launch: int, job: DataFrame | None) -> None:
         reason, declined = "its task ended", -1
         while declined < self._declined[launch] and not self._closing:
             declined = self._declined[launch]
             if declined:
                 time.sleep(_DECLINE_PAUSES_S[declined - 1])
             try:
-                job = job if job is not None else self._job(launch)
                 with tagged(self._spark, f"{self._tag}-host-{launch}"):
-                    job.collect()
+                    self._spark.range(0, 1, 1, 1).mapInArrow(HostTask(config), "launch long").collect()
             except Exception as error:
                 reason = _said(error)
         self._launches.pop(launch, None)
@@ -216,7 +190,8 @@ class Hosts:
                 return None  # Spark tried a dropped host's task once more
             if self._declines(launch, hello["executor"], there_are):
                 return None
-            host = HostId(self._next_id())
+            host = HostId(self._next)
+            self._next += 1
             link = HostLink(
                 host,
                 launch,
@@ -234,9 +209,6 @@ class Hosts:
                 self._post(on.HostDisconnected(other.id, "Spark restarted its task"))
         self._on_message(link, {"kind": "register"})
         self._post(on.HostRegistered(host))
-        if not self._planning:
-            self._planning = True
-            threading.Thread(target=self._plan_ahead, name="perseid-plan-ahead", daemon=True).start()
         return link
 
     # -- talking --------------------------------------------------------------------------------------------------

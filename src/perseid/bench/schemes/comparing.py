@@ -86,9 +86,9 @@ class Comparison:
                 value = self.during(app, scheme)
                 if value is not None:
                     found[f"{app}_{scheme}_{JUDGED}_during_percent"] = round(100 * value, 1)
-                for name, number in LOAD_LATENCIES.items():
-                    if (latency := self.loaded(app, scheme, number)) is not None:
-                        found[f"{app}_{scheme}_{JUDGED}_load_{name}_ms"] = round(latency, 1)
+                for name, latency in LOAD_LATENCIES.items():
+                    if (value := self.loaded(app, scheme, latency)) is not None:
+                        found[f"{app}_{scheme}_{JUDGED}_load_{name}_ms"] = round(value, 1)
         return found
 
 
