@@ -29,8 +29,8 @@ CYCLES = 4 / 3
 """Of the state, in a period: so three checkpoints at even times meet it at three different heights, and none is lucky."""
 LOADED = ("baseline", "parallel", "adaptive")
 LOAD = 0.7
-"""Of what the baseline takes without checkpoints: the rate at which rows come under load. With more, an application is at its limit whenever
-it has more to do than on average, and latency shows that and nothing of checkpoints."""
+"""Of what the baseline takes without checkpoints: the rate at which rows come under load. With more, an application is at its limit
+whenever it has more to do than on average, and latency shows that and nothing of checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)
