@@ -41,7 +41,8 @@ def test_a_second_fault_within_the_first_recovery_costs_nothing(struck: Callable
 def test_a_host_that_is_cut_off_is_replaced_and_no_row_is_lost(
     struck: Callable[..., Report], folder: Folder, other: str
 ) -> None:
-    report = struck(apps.counts(folder.out, ROWS), at(epoch=5).partition("count/1", other, seconds=3))
+    """For longer than a slow machine needs to try it twice: a host is replaced when an epoch cannot reach it again."""
+    report = struck(apps.counts(folder.out, ROWS), at(epoch=5).partition("count/1", other, seconds=30))
     apps.check_counts(folder.out, ROWS)
     assert report.recoveries >= 1, report
 
@@ -135,7 +136,7 @@ def test_a_driver_crashed_by_a_plan_goes_on_where_it_was(tmp_path: Path) -> None
 @pytest.mark.timeout(600)
 def test_executors_and_the_network_between_them_fail_on_a_cluster(tmp_path: Path) -> None:
     plan = (
-        at(checkpoint=1).partition(0, 1, seconds=3)
+        at(checkpoint=1).partition(0, 1, seconds=20)
         + at(epoch=14).kill(executor="count/0")
         + at(recovery=2).kill(executor="any")
         + at(epoch=24).crash_driver()

@@ -59,6 +59,8 @@ class Site:
 
 def lasting(ms: float, now_ms: int, *slow: tuple[float, int]) -> int:
     """How long takes what usually takes so long, begun now, where things are slow: each so many times, until then."""
+    if all(until <= now_ms for _, until in slow):  # as nearly always
+        return int(ms)
     at, left = float(now_ms), ms
     for until_ms in sorted({until for _, until in slow if until > now_ms}):
         pace = math.prod(times for times, until in slow if until >= until_ms)

@@ -144,6 +144,9 @@ def _executors(fault: Kill | Pause, target: Target, subject: Subject, chance: ra
     """The executors a target means now."""
     found = processes.executors(subject.pid)
     if not found:
+        picture = subject.progress()
+        if picture is None or not any(host.alive for host in picture.hosts):
+            raise NotNow(f"{fault}: there are no executors now, nor hosts in them")
         raise FaultError(f"{fault}: there are no executors of their own: use a master such as local-cluster[2,3,1024]")
     if target == "all":
         return found
