@@ -16,11 +16,12 @@ import gc
 import json
 import os
 import select
+import signal
 import stat
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from perseid.storage.snapshots import SnapshotFile, publish_snapshot, stage_snap
 from perseid.storage.store import Store
 
 _PATIENCE_MS = 50
+_SILENCE_MS = 15_000  # a child that has not run at all in between two of these hangs
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,21 +182,25 @@ class Snapshots:
 
     def _reap(self, child: int, reader: int, checkpoint: int, expected: int, seals: list[Seal]) -> None:
         told = 0
-        with os.fdopen(reader, "rb") as lines:
-            for line in lines:
+        try:
+            for line in _lines_of(child, reader):
                 message = {"checkpoint": checkpoint, **json.loads(line)}
                 if message["kind"] == "written":
                     message = self._publish(message)
                 with contextlib.suppress(ChannelError):
                     self._tell(**message)
                 told += 1
+        finally:
+            os.close(reader)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(child, 0)
         for seal in seals:
             seal.release()
         if told < expected:
             with contextlib.suppress(ChannelError):
-                self._tell("snapshot_failed", checkpoint=checkpoint, message="the process that wrote the snapshot died")
+                self._tell(
+                    "snapshot_failed", checkpoint=checkpoint, message="the process that wrote the snapshot died or hung"
+                )
 
     def _publish(self, message: dict[str, Any]) -> dict[str, Any]:
         """Make durable what the child wrote."""
@@ -204,6 +210,32 @@ class Snapshots:
         except (StorageFailed, CorruptData) as error:
             return {"kind": "snapshot_failed", "checkpoint": message["checkpoint"], "message": str(error)}
         return {**message, "ms": message["ms"] + since(begun), "sync_ms": since(begun)}
+
+
+def _lines_of(child: int, reader: int) -> Iterator[bytes]:
+    """What a child says, until it has left. One that does not run at all for a while never will: it is ended."""
+    rest, doing = b"", ""
+    poll = select.poll()
+    poll.register(reader, select.POLLIN)
+    while True:
+        if not poll.poll(_SILENCE_MS):
+            before, doing = doing, _doing(child)
+            if before and before == doing:
+                os.kill(child, signal.SIGKILL)  # nobody else reaps it: it is still there
+            continue
+        chunk = os.read(reader, 1 << 16)
+        if not chunk:
+            return
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from lines
+
+
+def _doing(pid: int) -> str:
+    """How often a process has run, and what it holds: it differs from one time to the next, unless the process stands still."""
+    try:
+        return Path(f"/proc/{pid}/status").read_text()
+    except OSError:  # other systems do not tell
+        return ""
 
 
 def _wait_for_end(reader: int, ms: int) -> None:

@@ -1,4 +1,5 @@
-"""The first epoch after a fork lets the child that writes the snapshot be done, for a moment; the epochs after it wait for nobody."""
+"""The first epoch after a fork lets the child that writes the snapshot be done, for a moment; the epochs after it wait for nobody. A child
+that stands still is ended."""
 
 from __future__ import annotations
 
@@ -7,9 +8,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
+import pytest
 
 from perseid import Operator, state
+from perseid.spark import forked
 from perseid.spark.forked import Snapshots
 from perseid.spark.held import HeldShard, HeldShards, OperatorSpec
 from perseid.storage.store import Store
@@ -45,6 +49,35 @@ def shard_with(gate: Gate, folder: Path) -> tuple[Store, HeldShard]:
     return store, held
 
 
+def take(snapshots: Snapshots, held: HeldShard, checkpoint: int) -> None:
+    entry = {"operator": "holds", "index": 0, "slots": [0, SLOTS], "path": f"checkpoints/{checkpoint}/holds-0.snapshot"}
+    command = {"checkpoint": checkpoint, "unit": "main", "epoch": 0, "synchronous": False, "shards": [entry]}
+    rest = snapshots.take(command, [held])
+    assert rest is not None
+    rest()
+
+
+def test_a_child_that_stands_still_is_ended_and_one_that_runs_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forked, "_SILENCE_MS", 150)
+    gate = Gate(tmp_path / "open")
+    store, held = shard_with(gate, tmp_path)
+    said: queue.Queue[dict[str, Any]] = queue.Queue()
+    snapshots = Snapshots(store, None, lambda kind, **fields: said.put({"kind": kind, **fields}))
+    take(snapshots, held, 1)
+    assert said.get(timeout=60)["kind"] == "forked"
+    time.sleep(1)
+    assert said.empty(), "it waits, and looks again and again"
+    (child,) = psutil.Process().children()
+    child.suspend()
+    failed = said.get(timeout=60)
+    assert (failed["kind"], failed["checkpoint"]) == ("snapshot_failed", 1) and "hung" in failed["message"]
+    gate.path.touch()
+    take(snapshots, held, 2)
+    assert [said.get(timeout=60)["kind"] for _ in range(2)] == ["forked", "written"]
+
+
 def test_an_epoch_waits_once_and_not_for_ever_for_the_newest_child(tmp_path: Path) -> None:
     gate = Gate(tmp_path / "open")
     store, held = shard_with(gate, tmp_path)
@@ -52,17 +85,7 @@ def test_an_epoch_waits_once_and_not_for_ever_for_the_newest_child(tmp_path: Pat
     snapshots = Snapshots(store, None, lambda kind, **fields: said.put({"kind": kind, **fields}))
 
     def taken(checkpoint: int) -> None:
-        entry = {
-            "operator": "holds",
-            "index": 0,
-            "slots": [0, SLOTS],
-            "path": f"checkpoints/{checkpoint}/holds-0.snapshot",
-        }
-        rest = snapshots.take(
-            {"checkpoint": checkpoint, "unit": "main", "epoch": 0, "synchronous": False, "shards": [entry]}, [held]
-        )
-        assert rest is not None
-        rest()
+        take(snapshots, held, checkpoint)
         assert said.get(timeout=60)["kind"] == "forked"
 
     snapshots.give_way()
