@@ -136,7 +136,7 @@ def test_a_driver_crashed_by_a_plan_goes_on_where_it_was(tmp_path: Path) -> None
 @pytest.mark.timeout(600)
 def test_executors_and_the_network_between_them_fail_on_a_cluster(tmp_path: Path) -> None:
     plan = (
-        at(checkpoint=1).partition(0, 1, seconds=20)
+        at(checkpoint=1).partition(0, 1, seconds=60)
         + at(epoch=14).kill(executor="count/0")
         + at(recovery=2).kill(executor="any")
         + at(epoch=24).crash_driver()
