@@ -36,7 +36,9 @@ def far_root() -> Iterator[Path]:
 def test_a_lost_shard_comes_back_from_the_host_that_keeps_its_backup(
     begin: Begin, folder: Folder, far_root: Path
 ) -> None:
-    running = begin(apps.counts(folder.out, ROWS, rate=1_500), root=str(far_root), period=600)
+    running = begin(
+        apps.counts(folder.out, ROWS, rate=800), root=str(far_root), period=600
+    )  # no last checkpoint before the kill
     copies = local_copies(Store.at(str(far_root)))
     assert copies is not None
     apps.wait_for_epoch(running, 4)
