@@ -24,11 +24,16 @@ test: setup ## lint, types, and all tests but the slow ones
 	$(BIN)/mypy
 	$(BIN)/pytest -m "not slow" --durations=15
 
-test-all: setup ## lint, types, and every test
+test-all: setup ## lint, types, and every test; the simulation beside all others, in a process of its own
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/pytest
+	@mkdir -p build; others=0; worlds=0; \
+	nice $(BIN)/pytest --durations=5 tests/simulation > build/simulation.log 2>&1 & simulation=$$!; \
+	$(BIN)/pytest --durations=15 --ignore=tests/simulation || others=$$?; \
+	echo "the simulation, which ran beside:"; \
+	wait $$simulation || worlds=$$?; \
+	cat build/simulation.log; exit $$((others | worlds))
 
 bench: setup ## run a benchmark: make bench NAME=engine [ARGS=--quick]; without NAME, list them
 	@$(BIN)/perseid bench $(NAME) $(ARGS)
