@@ -65,7 +65,7 @@ def run(
     if json_path is not None:
         reached = {v.claim.what: v.reached for v in verdicts if v.reached is not None}
         average = {v.claim.what: v.average for v in verdicts}
-        extra = {"reached": reached, "average": average, "failures": found.failures}
+        extra = {"reached": reached, "average": average, "failures": found.failures, **found.storage_mb_per_s}
         json_path.write_text(json.dumps({**found.comparison.numbers(), **about, **extra}, indent=2) + "\n")
     plot_path = plot_path or (json_path.with_suffix(".png") if json_path is not None else None)
     if plot_path is not None:
@@ -84,6 +84,9 @@ class Found:
     comparison: Comparison = field(default_factory=Comparison)
     curves: picture.Curves = field(default_factory=picture.Curves)
     failures: dict[str, str] = field(default_factory=dict)
+    storage_mb_per_s: dict[str, float] = field(
+        default_factory=dict
+    )  # by JSON name; of the disk as it is nothing is known
 
 
 def _measure(
@@ -99,26 +102,30 @@ def _measure(
         side.call(ours.begin)
         side.call(place.leave)
         for planned in chosen:
-            epoch_s = side.call(running.warm, next(iter(planned.cases())), place.folder / "warm", warm_s)
-            plan = planned.at_pace(epoch_s)
-            tell(f"{plan.app} is warm; a window is {plan.window_s:g} s")
+            epoch_s, state_bytes = side.call(running.warm, next(iter(planned.cases())), place.folder / "warm", warm_s)
+            plan = planned.at_pace(epoch_s, state_bytes)
+            tell(
+                f"{plan.app} is warm; a window is {plan.window_s:g} s, its state {state_bytes / 1e6:.0f} MB on average"
+            )
             if plan.window_s < 0.95 * plan.needed_s(epoch_s):
                 tell(f"[yellow]too short: its state needs {plan.needed_s(epoch_s):.0f} s on this machine now[/yellow]")
             recorded: Recording | None = None
             for case in plan.cases():
-                ran = _run(side, case, place.folder, recorded, found, tell)
+                ran = _run(side, case, place, recorded, found, tell)
                 if ran is not None and case.scheme == NO_CHECKPOINTS:
                     recorded = Recording.from_journal(ran.journal)
             for most in found.comparison.of(plan.app, "baseline", 0):
                 for case in plan.loaded(most.taken_per_s):
-                    _run(side, case, place.folder, None, found, tell)
+                    _run(side, case, place, None, found, tell)
 
 
 def _run(
-    side: Side, case: Case, folder: Path, recorded: Recording | None, found: Found, tell: Callable[[str], None]
+    side: Side, case: Case, place: places.Storage, recorded: Recording | None, found: Found, tell: Callable[[str], None]
 ) -> running.Ran | None:
+    if place.limit(case.storage_bytes_per_s):
+        found.storage_mb_per_s[f"{case.name}_storage_mb_per_s"] = round(case.storage_bytes_per_s / 1e6, 1)
     try:
-        ran = side.call(running.run, case, folder / case.name, recorded)
+        ran = side.call(running.run, case, place.folder / case.name, recorded)
         seen = _read(case, ran)
     except (SideFailed, AssertionError) as error:
         found.failures[case.name] = str(error) or type(error).__name__

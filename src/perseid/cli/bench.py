@@ -28,7 +28,9 @@ def bench(
     part: Annotated[str | None, typer.Option(metavar="NAME", help="Only this part (scale).")] = None,
     storage: Annotated[
         str | None,
-        typer.Option(metavar="KIND", help="Where checkpoints go: disk, or paper: 1 Gb/s, as root (meteor)."),
+        typer.Option(
+            metavar="KIND", help="Where checkpoints go: disk, or paper: as slow as the paper's, as root (meteor)."
+        ),
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:

@@ -23,7 +23,7 @@ def seen(
     epochs=None,
     rate=None,
 ):
-    case = Case(app, 0.1, 1.0, 20, 2, scheme, checkpoints, 12.0, rate)
+    case = Case(app, 0.1, 1.0, 20, 2, scheme, checkpoints, 12.0, 1e6, rate)
     parts = dict.fromkeys(PARTS, 5.0)
     taken = tuple(
         Checkpoint("period", 0.0, 20.0, size, ((0.0, still),), (0.0, still), parts) for _ in range(checkpoints)
@@ -147,10 +147,18 @@ def test_the_picture_is_drawn_of_what_there_is(tmp_path):
     assert (tmp_path / "x.png").stat().st_size > 10_000
 
 
-def test_a_window_is_as_long_as_four_cycles_of_the_state_need():
+def test_a_window_is_as_long_as_five_cycles_of_the_state_need():
     plan = AppPlan("tmi", 1.0, 1.0, 20, 1, (JUDGED,), 60.0)
-    assert plan.at_pace(0.5).window_s == pytest.approx(4 * 10)
-    assert plan.at_pace(9.0).window_s == 60
+    assert plan.at_pace(0.5, 1e6).window_s == pytest.approx(5 * 10)
+    assert plan.at_pace(9.0, 1e6).window_s == 60
+
+
+def test_a_storage_as_the_papers_takes_the_state_in_22_percent_of_a_period():
+    plan = AppPlan("tmi", 1.0, 1.0, 20, 1, (JUDGED,), 60.0).at_pace(9.0, 100e6)
+    per_s = {case.checkpoints: case.storage_bytes_per_s for case in plan.cases()}
+    assert per_s[JUDGED] == pytest.approx(100e6 / (0.21875 * 20)) and len(set(per_s.values())) == 1
+    loaded = next(plan.loaded(1000.0))
+    assert loaded.storage_bytes_per_s * loaded.period_s == pytest.approx(per_s[JUDGED] * 20), "its periods are longer"
 
 
 def test_eight_checkpoints_come_eight_times_as_often_as_one():
@@ -175,10 +183,10 @@ def test_latency_is_judged_under_load_and_kept_apart_from_that_of_epochs():
 
 
 def test_under_load_rows_come_at_one_rate_whatever_the_scheme_and_cycles_take_longer():
-    plan = AppPlan("tmi", 1.0, 1.0, 20, 1, (JUDGED,), 60.0).at_pace(0.45)
+    plan = AppPlan("tmi", 1.0, 1.0, 20, 1, (JUDGED,), 60.0).at_pace(0.36, 1e6)
     cases = list(plan.loaded(1000.0))
     assert [c.scheme for c in cases] == list(LOADED)
-    assert {(c.rate, c.window_s, c.kills) for c in cases} == {(700.0, 51.4, 0)}
+    assert {(c.rate, c.window_s, c.kills) for c in cases} == {(750.0, 48.0, 0)}
     assert cases[0].name == "tmi_baseline_3_load"
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from perseid.bench.schemes.storage import BYTES_PER_S, storage
+from perseid.bench.schemes.storage import storage
 from perseid.errors import SettingsError
 
 
@@ -14,6 +14,7 @@ def test_the_disk_as_it_is_is_just_a_folder(tmp_path):
     with storage("disk", tmp_path) as place:
         place.join()
         assert (place.folder, place.about) == (tmp_path, "disk as it is")
+        assert not place.limit(40e6)
 
 
 def test_an_unknown_storage_is_named_with_those_there_are(tmp_path):
@@ -32,8 +33,10 @@ def test_the_kernel_limits_a_storage_as_the_papers_and_it_is_gone_afterwards(tmp
     try:
         with storage("paper", tmp_path) as place:
             assert os.path.ismount(place.folder) and place.group is not None
-            limits = (place.group / "blkio.throttle.write_bps_device").read_text()
-            assert limits.split()[1] == str(BYTES_PER_S)
+            for bytes_per_s in (90_000_000, 40_000_000):
+                assert place.limit(bytes_per_s)
+                limits = (place.group / "blkio.throttle.write_bps_device").read_text()
+                assert limits.split()[1] == str(bytes_per_s)
             written = f"open({str(place.folder / 'x')!r}, 'wb').write(bytes(9))"
             inside = f"import os; open({str(place.group / 'cgroup.procs')!r}, 'w').write(str(os.getpid())); {written}"
             subprocess.run([sys.executable, "-c", inside], check=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Literal
 
-from perseid.bench.schemes.plan import JUDGED, NO_CHECKPOINTS, Case
+from perseid.bench.schemes.plan import JUDGED, NO_CHECKPOINTS, PAPER_STILL, Case
 from perseid.bench.schemes.reading import PARTS, RECOVERY_PARTS, Recovery, Window
 
 PAPER_FACTOR = 3.26
@@ -218,6 +218,7 @@ CLAIMS = (
     Claim("throughput, adaptive over baseline", _more(_ROWS, "adaptive", "baseline"), 226, 226),
     Claim("units stand still, baseline against adaptive", _times(_STILL, "baseline", "adaptive"), None, PAPER_FACTOR, unit="x"),
     Claim("bytes written, baseline against adaptive", _times(_BYTES, "baseline", "adaptive"), None, PAPER_FACTOR, unit="x"),
+    Claim("source stands still, of the window", lambda c, app: c.judged(app, "source", _NUMBERS["still_percent"]), 100 * PAPER_STILL, None),
     Claim("throughput, no checkpoints, source over baseline", _more(_ROWS, "source", "baseline", 0), 35, None),
     Claim("throughput, parallel over source", _more(_ROWS, "parallel", "source"), 28, None),
     Claim("throughput, adaptive over parallel", _more(_ROWS, "adaptive", "parallel"), 14, None),

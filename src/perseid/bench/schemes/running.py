@@ -14,6 +14,7 @@ import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import psutil
@@ -24,6 +25,7 @@ from perseid.bench.measuring import ours
 from perseid.bench.measuring.sizes import SHARDS
 from perseid.bench.measuring.timings import from_journal, gaps_ms, middle
 from perseid.bench.schemes.plan import PROFILE_PERIODS, Case
+from perseid.bench.schemes.reading import curve
 from perseid.checkpoint.oracle import Recording
 from perseid.checkpoint.schemes import Scheme
 from perseid.engine.progress import Progress
@@ -44,14 +46,20 @@ class Ran:
     busy_share: float  # of the machine's cores
 
 
-def warm(case: Case, work: Path, seconds: float) -> float:
-    """Let an application run before anything counts: the JVM compiles what it will use. How long an epoch takes, in seconds."""
+def warm(case: Case, work: Path, seconds: float) -> tuple[float, float]:
+    """Let an application run before anything counts: the JVM compiles what it will use.
+
+    How long an epoch takes, in seconds, and how large the state is on average, in bytes.
+    """
     running = _start(case, work, None)
     ours.wait_for(running, lambda p: p.epoch >= 2)
     time.sleep(seconds)
-    commits = from_journal(ours.end(running))
+    journal = ours.end(running)
     shutil.rmtree(work, ignore_errors=True)
-    return middle(gaps_ms(commits, max(1, 2 * len(commits) // 3))) / 1000  # by the last third: it becomes faster
+    commits = from_journal(journal)
+    epoch_s = middle(gaps_ms(commits, max(1, 2 * len(commits) // 3))) / 1000  # by the last third: it becomes faster
+    sizes = [mb for _, mb in curve(journal)]
+    return epoch_s, fmean(sizes[len(sizes) // 2 :]) * 1e6
 
 
 def run(case: Case, work: Path, recording: Recording | None) -> Ran:

@@ -1,9 +1,9 @@
-"""Where checkpoint roots lie in the benchmark: this machine's own disk, or a storage as fast as the paper's (section IV).
+"""Where checkpoint roots lie in the benchmark: this machine's own disk, or a storage that is to its application what the paper's was.
 
-In the paper the state of 55 nodes goes to one storage node behind 1 Gb/s, on which the controller runs. A disk of today takes a gigabyte
-a second, and then no scheme has anything to save. So the kernel is asked to let no more through: the root gets a filesystem of its
-own (a loop device), and Spark and the hosts a control group that reads and writes it at 125 MB/s, all together. The controller,
-which writes the ledger, is not in it. Bytes are written and synced as ever.
+A disk of today takes a gigabyte a second, and then no scheme has anything to save. So the kernel is asked to let no more through than it is
+told (``Case.storage_bytes_per_s``): the root gets a filesystem of its own (a loop device), and Spark and the hosts a control group that
+reads and writes it that fast, all together. The controller, which writes the ledger, is not in it; the paper's ran on the storage
+node. Bytes are written and synced as ever.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from pathlib import Path
 from perseid.errors import SettingsError
 
 KINDS = ("paper", "disk")
-BYTES_PER_S = 125_000_000
-"""1 Gb/s."""
 IMAGE_BYTES = 24 << 30
 """How large the filesystem may become; its file takes no more room than what is in it."""
 _GROUPS = Path("/sys/fs/cgroup/blkio")
@@ -36,10 +34,19 @@ class Storage:
 
     folder: Path
     group: Path | None = None
+    device: str = ""  # its numbers, as the kernel names it
 
     @property
     def about(self) -> str:
-        return f"storage of {BYTES_PER_S // 1_000_000} MB/s" if self.group is not None else "disk as it is"
+        return "storage as slow as the paper's" if self.group is not None else "disk as it is"
+
+    def limit(self, bytes_per_s: float) -> bool:
+        """From now on its group reads and writes no faster, if there is one."""
+        if self.group is None:
+            return False
+        for limit in _LIMITS:
+            (self.group / limit).write_text(f"{self.device} {round(bytes_per_s)}")
+        return True
 
     def join(self) -> None:
         """This process, and all that it will start."""
@@ -68,7 +75,7 @@ def storage(kind: str, folder: Path) -> Iterator[Storage]:
         except (OSError, subprocess.SubprocessError) as error:
             said = getattr(error, "stderr", None) or error
             raise SettingsError(
-                f"--storage paper: a filesystem of {BYTES_PER_S // 1_000_000} MB/s cannot be made here ({said}); it takes Linux, root and"
+                f"--storage paper: a filesystem of a speed of its own cannot be made here ({said}); it takes Linux, root and"
                 " control groups with blkio. --storage disk takes the disk as it is"
             ) from error
         yield found
@@ -91,9 +98,7 @@ def _limited(folder: Path, made: contextlib.ExitStack) -> Storage:
     group.mkdir()
     made.callback(_leave, group)
     number = Path(device).stat().st_rdev
-    for limit in _LIMITS:
-        (group / limit).write_text(f"{os.major(number)}:{os.minor(number)} {BYTES_PER_S}")
-    return Storage(mounted, group)
+    return Storage(mounted, group, f"{os.major(number)}:{os.minor(number)}")
 
 
 def _end(*_: object) -> None:
