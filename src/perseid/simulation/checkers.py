@@ -191,14 +191,13 @@ class Witness:
             if [0, *(s.slots[1] for s in snapshots)] != [*(s.slots[0] for s in snapshots), SLOTS]:
                 broken("restores", f"{name} is committed without all slots of {operator}: a mix of divisions?")
             cut, number = manifest.cuts[unit], self._number(operator, manifest.cuts[unit])
-            for snapshot in snapshots:
-                shard = f"{operator}/{snapshot.index}"
-                if snapshot.path not in self.root.files:
-                    broken("restores", f"{name} is committed without a durable snapshot of shard {shard}")
-                elif snapshot.epoch != cut:
-                    broken("restores", f"{name}: shard {shard} is at epoch {snapshot.epoch}, its unit at another")
-                elif snapshot.digest != ((*snapshot.slots, number),):
-                    broken("restores", f"{name}: shard {shard} was saved with another state than it must have")
+            for _, index, (first, end), epoch, path, digest, _ in snapshots:
+                if path not in self.root.files:
+                    broken("restores", f"{name} is committed without a durable snapshot of shard {operator}/{index}")
+                elif epoch != cut:
+                    broken("restores", f"{name}: shard {operator}/{index} is at epoch {epoch}, its unit at another")
+                elif digest != ((first, end, number),):
+                    broken("restores", f"{name}: shard {operator}/{index} was saved with another state than it must have")
         for stream in self.topology.streams:
             if stream.preservation == "durable":
                 continue

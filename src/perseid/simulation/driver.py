@@ -118,9 +118,9 @@ class SimulatedDriver:
 
     def _do(self, command: do.Command) -> None:
         match command:
-            case do.TakeSnapshots(host):
+            case do.TakeSnapshots():
                 self.world.snapshots_asked(command)
-                self.hosts.send(host, self.errands.snapshot, command)
+                self.hosts.send(command.host, self.errands.snapshot, command)
             case do.RunEpoch(attempt=attempt):
                 self.jobs[attempt] = EpochJob(self, command)
             case do.ReleaseStream(stream, epoch):

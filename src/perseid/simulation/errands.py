@@ -115,9 +115,10 @@ class Errands:
     # -- sizes ----------------------------------------------------------------------------------------------------
 
     def ask_sizes(self, host: Host, ask: do.AskSizes) -> None:
-        mine = [h.watch for shard, h in host.shards.items() if ask.shards is None or shard in ask.shards]
-        if mine:
-            self._hosts.word(host, on.SizesReported(host.id, ask.query, tuple(watch.answer(ask) for watch in mine)))
+        asked = ask.shards
+        sizes = [h.watch.answer(ask) for shard, h in host.shards.items() if asked is None or shard in asked]
+        if sizes:
+            self._hosts.word(host, on.SizesReported(host.id, ask.query, tuple(sizes)))
 
     def quieten(self, host: Host, anew: bool) -> None:
         for held in host.shards.values():
@@ -161,7 +162,9 @@ class Errands:
             return
         if now < machine.down_ms or (command.synchronous and not host.alive):
             return
-        results = [self._write_one(host, command, route, state) for route, state in states]
+        results = []
+        for route, state in states:
+            results.append(self._write_one(host, command, route, state))
         if host.alive:
             if command.synchronous:
                 self._forked(host, command)

@@ -59,7 +59,10 @@ class Site:
 
 def lasting(ms: float, now_ms: int, *slow: tuple[float, int]) -> int:
     """How long takes what usually takes so long, begun now, where things are slow: each so many times, until then."""
-    if all(until <= now_ms for _, until in slow):  # as nearly always
+    for _, until in slow:
+        if until > now_ms:
+            break
+    else:  # as nearly always
         return int(ms)
     at, left = float(now_ms), ms
     for until_ms in sorted({until for _, until in slow if until > now_ms}):
