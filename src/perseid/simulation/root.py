@@ -10,6 +10,7 @@ folder of its checkpoint, and a folder has no others.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -80,7 +81,9 @@ class Root:
     ledger: Index = field(default_factory=lambda: Index(Trimmed()))
     manifests: dict[CheckpointId, Manifest] = field(default_factory=dict)
     files: dict[str, Snapshot] = field(default_factory=dict)  # by path, in the order in which they were written
-    folders: dict[str, list[str]] = field(default_factory=dict)  # the paths of those, by checkpoint
+    folders: defaultdict[str, list[str]] = field(
+        default_factory=lambda: defaultdict(list)
+    )  # their paths, by checkpoint
     saved: dict[str, Rows] = field(default_factory=dict)  # in-flight epochs of checkpoints, by path
     preserved: dict[tuple[StreamName, Epoch], tuple[str, Rows]] = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set)  # files of all kinds that fail their hash, by path
@@ -154,7 +157,7 @@ class Root:
         self.check(generation)
         self.manifests.pop(checkpoint, None)
         folder = f"{checkpoint}/"
-        for path in self.folders.pop(folder, ()):
+        for path in self.folders.pop(str(checkpoint), ()):
             del self.files[path]
         for path in [p for p in self.saved if p.startswith(folder)]:
             del self.saved[path]
@@ -187,7 +190,7 @@ class Root:
     def _put(self, saved: Snapshot) -> None:
         path = saved.path
         if path not in self.files:
-            self.folders.setdefault(path[: path.index("/") + 1], []).append(path)
+            self.folders[path.partition("/")[0]].append(path)
         self.files[path] = saved
 
     def read_snapshot(self, now_ms: int, snapshot: Snapshot) -> State:

@@ -59,10 +59,7 @@ class Site:
 
 def lasting(ms: float, now_ms: int, *slow: tuple[float, int]) -> int:
     """How long takes what usually takes so long, begun now, where things are slow: each so many times, until then."""
-    for _, until in slow:
-        if until > now_ms:
-            break
-    else:  # as nearly always
+    if all(until <= now_ms for _, until in slow):  # as nearly always
         return int(ms)
     at, left = float(now_ms), ms
     for until_ms in sorted({until for _, until in slow if until > now_ms}):
