@@ -91,10 +91,10 @@ class SimulatedDriver:
             return
         commands = self.controller.handle(event, now)
         world.log.append((now, self.generation, event))
-        if world.checked and not commands:
-            self.controller.check()
         if commands:
             self._carry_out(commands)
+        elif world.checked:
+            self.controller.check()
 
     def _carry_out(self, commands: tuple[do.Command, ...]) -> None:
         self.controller.check()
