@@ -77,7 +77,9 @@ class Adaptive:
     def take_in(self, report: SizeReport, now_ms: int) -> tuple[SizeCommand, ...]:
         match report:
             case SizesReported(_, query, sizes) if query == self.profiling:
-                self.observed |= {s.shard: s.observed for s in sizes if s.observed is not None}
+                for size in sizes:
+                    if size.observed is not None:
+                        self.observed[size.shard] = size.observed
                 return self._profiled(now_ms) if self.observed.keys() >= self.shards else ()
             case SizesReported(_, query, sizes) if self.alert is not None and query == self.alert.query:
                 self.alert.answered(sizes)

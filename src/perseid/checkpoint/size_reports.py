@@ -21,9 +21,8 @@ class SizePoint(NamedTuple):
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """What one shard saw of its own size since it was last asked for this (M5b)."""
+class Observed(NamedTuple):
+    """What one shard saw of its own size since it was last asked for this (M5b). Every shard makes one when it is asked."""
 
     lowest: int
     mean: float
@@ -43,8 +42,7 @@ class Observed:
         return (self.points[-1].at_ms - self.points[0].at_ms) / (self.samples - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class ShardSize:
+class ShardSize(NamedTuple):
     """One shard's answer."""
 
     shard: ShardId

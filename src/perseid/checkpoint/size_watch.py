@@ -49,7 +49,7 @@ class SizeWatch:
         if turned is not None:
             self._keep(turned.level_since)
             self._keep(turned.point)
-        fell_low = self._fell_low(size)
+        fell_low = self.low is not None and self._fell_low(size, self.low)
         if self.watched:
             sign = _sign(self.turning.rate)
             if sign == self.told and not fell_low:
@@ -62,10 +62,10 @@ class SizeWatch:
             return (SizeHalved(self.shard, turned.before.bytes, turned.point.bytes),)
         return ()
 
-    def _fell_low(self, size: int) -> bool:
+    def _fell_low(self, size: int, low: int) -> bool:
         """Has it just become as small as it ever does? It must have been twice as large before."""
-        if self.low is None or size > self.low:
-            self.told_low = self.told_low and self.low is not None and size <= 2 * self.low
+        if size > low:
+            self.told_low = self.told_low and size <= 2 * low
             return False
         new = not self.told_low and self.turning.rate < 0
         self.told_low = True

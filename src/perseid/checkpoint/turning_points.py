@@ -52,8 +52,8 @@ class TurningPoints:
             self._before = self._extreme = self._level = point
             return None
         band = self.noise * abs(self._extreme.bytes - self._before.bytes)
-        self.rate = self._slope(previous, point, band)
-        moved = point.bytes - self._extreme.bytes
+        self.rate = self._slope(previous, point, band) if size != previous.bytes else 0.0
+        moved = size - self._extreme.bytes
         if self._direction == 0 and moved:
             self._direction = 1 if moved > 0 else -1
         if moved * self._direction >= 0:  # further on, or level

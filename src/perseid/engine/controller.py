@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from perseid.checkpoint.life import CompletedCheckpoint
 from perseid.checkpoint.schemes import Scheme
+from perseid.checkpoint.size_reports import SizeReport
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.asked_state import AskedState
@@ -134,32 +135,35 @@ class Controller:
             self.now_ms = now_ms
         if self.phase in ("stopped", "failed"):
             return ()
-        if isinstance(event, on.HeartbeatArrived):
-            self.detector.heartbeat_arrived(event.host, self.now_ms)
-            return ()  # nothing follows from it; there are more of them than of all else together
-        commands = self._take_in(event)
-        return commands if self._one_of_many(event, commands) else (*commands, *self._advance())
-
-    def _one_of_many(self, event: on.Event, commands: tuple[do.Command, ...]) -> bool:
-        """Is this a part of something that is not yet whole? Then nothing follows from it yet."""
-        match event:
-            case on.SnapshotsForked(unit=unit):
-                return bool(self.checkpoints.forking.get(unit))
+        partial = False  # is this a part of something that is not yet whole? Then nothing follows from it yet
+        match event:  # first those of which every host, or every shard, has its own
+            case on.HeartbeatArrived():
+                self.detector.heartbeat_arrived(event.host, self.now_ms)
+                return ()  # nothing follows from it; there are more of them than of all else together
             case on.SnapshotWritten():
-                return self.checkpoints.pending is not None and not self.checkpoints.committing
-            case on.SizesReported() | on.LoadReported():
-                return not commands  # with the last of them a policy has something to say
-        return False
+                commands = self.checkpoints.written(event)
+                partial = self.checkpoints.pending is not None and not self.checkpoints.committing
+            case on.SnapshotsForked():
+                self.detector.work_ended(event.host, self.now_ms)
+                commands = self.checkpoints.forked(event)
+                partial = bool(self.checkpoints.forking.get(event.unit))
+            case on.SizesReported():
+                commands = self._sized(event)
+                partial = not commands  # with the last of them a policy has something to say
+            case on.LoadReported():
+                commands = self.scale.loaded(event.load)
+                partial = not commands
+            case _:
+                commands = self._take_in(event)
+        return commands if partial else (*commands, *self._advance())
+
+    def _sized(self, report: SizeReport) -> tuple[do.Command, ...]:
+        return self.checkpoints.sized(report, self.now_ms) if self.recovering is None else ()
 
     def _take_in(self, event: on.Event) -> tuple[do.Command, ...]:
         match event:
-            case on.SnapshotWritten():
-                return self.checkpoints.written(event)
-            case on.SnapshotsForked():
-                self.detector.work_ended(event.host, self.now_ms)
-                return self.checkpoints.forked(event)
-            case on.SizesReported() | on.SizeHalved() | on.SizeTurned():
-                return self.checkpoints.sized(event, self.now_ms) if self.recovering is None else ()
+            case on.SizeHalved() | on.SizeTurned():
+                return self._sized(event)
             case on.Ticked():
                 return self.bury(self.detector.tick(self.now_ms))
             case on.HostRegistered(host):
@@ -193,8 +197,6 @@ class Controller:
                 return tuple(self.asked.restore(number, operator))
             case on.ScaleRequested(request):
                 return self.scale.requested(request)
-            case on.LoadReported(load):
-                return self.scale.loaded(load)
             case on.ShardsCaughtUp(host):
                 self.detector.work_ended(host, self.now_ms)
                 self.scale.restored(event)

@@ -99,7 +99,12 @@ class ShardLog(Generic[Answer]):
         for old in tuple(self.rows):
             if old <= epoch and old != self.applied:
                 del self.rows[old]
-        return [self.answers.pop(e) for e in list(self.answers) if e <= epoch]  # in their order, as applied
+        gone: list[Answer] = []
+        for old in tuple(self.answers):  # in their order, as applied
+            if old > epoch:
+                break
+            gone.append(self.answers.pop(old))
+        return gone
 
     def check(self) -> None:
         kept = sorted(self.answers)

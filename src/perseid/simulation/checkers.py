@@ -181,7 +181,7 @@ class Witness:
             broken("commits", f"{name}: the ledger's event times up to epoch {line} are not those of its rows")
         if self._individual:
             self._saved_alone(manifest, alone)
-        found: dict[OperatorName, list[Snapshot]] = {}
+        files, found = self.root.files, dict[OperatorName, list[Snapshot]]()
         for saved in manifest.shards.values():
             found.setdefault(saved.operator, []).append(saved)
         for operator, unit in self._unit_of.items():
@@ -191,14 +191,15 @@ class Witness:
             if [0, *(s.slots[1] for s in snapshots)] != [*(s.slots[0] for s in snapshots), SLOTS]:
                 broken("restores", f"{name} is committed without all slots of {operator}: a mix of divisions?")
             cut, number = manifest.cuts[unit], self._number(operator, manifest.cuts[unit])
-            for snapshot in snapshots:
-                shard = f"{operator}/{snapshot.index}"
-                if snapshot.path not in self.root.files:
-                    broken("restores", f"{name} is committed without a durable snapshot of shard {shard}")
-                elif snapshot.epoch != cut:
-                    broken("restores", f"{name}: shard {shard} is at epoch {snapshot.epoch}, its unit at another")
-                elif snapshot.digest != ((*snapshot.slots, number),):
-                    broken("restores", f"{name}: shard {shard} was saved with another state than it must have")
+            for _, index, (first, end), epoch, file, digest, _ in snapshots:
+                if file not in files:
+                    broken("restores", f"{name} is committed without a durable snapshot of shard {operator}/{index}")
+                elif epoch != cut:
+                    broken("restores", f"{name}: shard {operator}/{index} is at epoch {epoch}, its unit at another")
+                elif digest != ((first, end, number),):
+                    broken(
+                        "restores", f"{name}: shard {operator}/{index} was saved with another state than it must have"
+                    )
         for stream in self.topology.streams:
             if stream.preservation == "durable":
                 continue
@@ -220,15 +221,18 @@ class Witness:
         wanted = {o: self._number(o, stand[unit]) for o, unit in self._unit_of.items() if stand[unit]}
         lacking = dict.fromkeys(wanted, (1 << SLOTS) - 1)  # a bit for every slot that no file has as it should be
         for file in reversed(self.root.files.values()):
-            if file.operator not in lacking:
+            operator = file.operator
+            if (bits := lacking.get(operator)) is None:
                 continue
             for first, end, number in file.digest:
-                if number == wanted[file.operator]:
-                    lacking[file.operator] &= ~((1 << end) - (1 << first))
-            if not lacking[file.operator]:
-                del lacking[file.operator]
-                if not lacking:
-                    break
+                if number == wanted[operator]:
+                    bits &= ~((1 << end) - (1 << first))
+            if bits:
+                lacking[operator] = bits
+                continue
+            del lacking[operator]
+            if not lacking:
+                break
         for operator in lacking:
             unit = self._unit_of[operator]
             broken("restores", f"unit {unit} is saved at epoch {stand[unit]} without a file of some of {operator}")

@@ -6,8 +6,8 @@ gives the same run on every machine.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Any
 
 
@@ -23,7 +23,7 @@ class Clock:
         """Do this in so many milliseconds."""
         self._count += 1
         at_ms = self.now_ms + int(ms)
-        heapq.heappush(self._due, (at_ms if at_ms > self.now_ms else self.now_ms, self._count, action, args))
+        heappush(self._due, (at_ms if at_ms > self.now_ms else self.now_ms, self._count, action, args))
 
     def at(self, at_ms: int, action: Callable[..., Any], *args: Any) -> None:
         """Do this at that moment, or now if it is over."""
@@ -38,6 +38,6 @@ class Clock:
         """Do the next thing; False if there is none."""
         if not self._due:
             return False
-        self.now_ms, _, action, args = heapq.heappop(self._due)
+        self.now_ms, _, action, args = heappop(self._due)
         action(*args)
         return True

@@ -91,10 +91,10 @@ class SimulatedDriver:
             return
         commands = self.controller.handle(event, now)
         world.log.append((now, self.generation, event))
-        if world.checked and not commands:
-            self.controller.check()
         if commands:
             self._carry_out(commands)
+        elif world.checked:
+            self.controller.check()
 
     def _carry_out(self, commands: tuple[do.Command, ...]) -> None:
         self.controller.check()
@@ -118,9 +118,9 @@ class SimulatedDriver:
 
     def _do(self, command: do.Command) -> None:
         match command:
-            case do.TakeSnapshots(host):
+            case do.TakeSnapshots():
                 self.world.snapshots_asked(command)
-                self.hosts.send(host, self.errands.snapshot, command)
+                self.hosts.send(command.host, self.errands.snapshot, command)
             case do.RunEpoch(attempt=attempt):
                 self.jobs[attempt] = EpochJob(self, command)
             case do.ReleaseStream(stream, epoch):

@@ -32,11 +32,18 @@ class Errands:
         self._clock, self._root = driver.clock, driver.root
         self._homes: dict[ShardId, list[Host]] = {}
 
+    def _lasting(self, host: Host, ms: float) -> int:
+        """How long a host takes for what usually takes so long."""
+        now, machine, root = self._clock.now_ms, host.machine, self._root
+        if machine.slow_ms <= now and root.slow_ms <= now:  # as nearly always
+            return int(ms)
+        return lasting(ms, now, machine.slow, root.slow)
+
     # -- restores -------------------------------------------------------------------------------------------------
 
     def restore(self, host: Host, command: do.RestoreShards) -> None:
         now = self._clock.now_ms
-        ms = lasting(self._world.some("restore"), now, host.machine.slow, self._root.slow)
+        ms = self._lasting(host, self._world.some("restore"))
         host.inbound_ms = max(host.inbound_ms, now + ms)  # what comes after it waits for it
         host.deaf_ms = host.inbound_ms
         self._clock.at(host.inbound_ms, self._hosts.deliver, host, self._restored, (host, command))
@@ -104,20 +111,21 @@ class Errands:
         upto = {operator: cuts[u.name] for u in self._driver.topology.units for operator in u.operators}
         for host in self._hosts.living.values():
             for shard, held in host.shards.items():
-                if not held.kept:
+                if not (kept := held.kept):
                     continue
                 if held.log.applied <= upto[shard.operator]:  # as nearly always
-                    held.kept.clear()
+                    kept.clear()
                     continue
-                for epoch in [epoch for epoch in held.kept if epoch <= upto[shard.operator]]:
-                    del held.kept[epoch]
+                for epoch in [epoch for epoch in kept if epoch <= upto[shard.operator]]:
+                    del kept[epoch]
 
     # -- sizes ----------------------------------------------------------------------------------------------------
 
     def ask_sizes(self, host: Host, ask: do.AskSizes) -> None:
-        mine = [h.watch for shard, h in host.shards.items() if ask.shards is None or shard in ask.shards]
-        if mine:
-            self._hosts.word(host, on.SizesReported(host.id, ask.query, tuple(watch.answer(ask) for watch in mine)))
+        asked = ask.shards
+        sizes = [h.watch.answer(ask) for shard, h in host.shards.items() if asked is None or shard in asked]
+        if sizes:
+            self._hosts.word(host, on.SizesReported(host.id, ask.query, tuple(sizes)))
 
     def quieten(self, host: Host, anew: bool) -> None:
         for held in host.shards.values():
@@ -132,7 +140,6 @@ class Errands:
     # -- snapshots ------------------------------------------------------------------------------------------------
 
     def snapshot(self, host: Host, command: do.TakeSnapshots) -> None:
-        now = self._clock.now_ms
         states = host.states_at(command.shards, command.epoch)
         if states is None:
             self._hosts.word(host, on.CheckpointFailed(command.checkpoint, "a shard is not there", host.id))
@@ -142,7 +149,7 @@ class Errands:
         usual, last = 0.0, 0
         for saving in states:
             usual += self._world.some("snapshot")
-            last = lasting(usual, now, host.machine.slow, self._root.slow)
+            last = self._lasting(host, usual)
             if not command.synchronous:
                 self._clock.after(last, self._write, host, command, [saving])
         if command.synchronous:
@@ -161,7 +168,9 @@ class Errands:
             return
         if now < machine.down_ms or (command.synchronous and not host.alive):
             return
-        results = [self._write_one(host, command, route, state) for route, state in states]
+        results = []
+        for route, state in states:
+            results.append(self._write_one(host, command, route, state))
         if host.alive:
             if command.synchronous:
                 self._forked(host, command)

@@ -13,7 +13,7 @@ from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.shard import Refusal
 from perseid.errors import CorruptData, Fenced, StorageFailed
-from perseid.scaling.routing import Route, RoutingTable
+from perseid.scaling.routing import RoutingTable
 from perseid.simulation.checkers import broken
 from perseid.simulation.host import Request
 from perseid.simulation.streams import Block, StreamGone
@@ -106,10 +106,6 @@ class Job:
     def released(self, operator: OperatorName, consumed: Epoch, covered: Epoch) -> Epoch:
         return min(consumed, covered) if operator in self.shape.retaining else consumed
 
-    def request(self, route: Route, epoch: Epoch, rows: Rows, release: Epoch) -> Request:
-        """What the task of a shard asks."""
-        return Request(route.shard, epoch, self.routing.version, rows, share(rows, route.slots), release)
-
     def input(self, epoch: Epoch) -> Rows:
         """The unit's rows of an epoch."""
         refreshed = self.routing if self.again else None
@@ -148,7 +144,8 @@ class EpochJob(Job):
         feeders = self.shape.feeders.get(operator)
         rows = together([self.said[o] for o in sorted(feeders)]) if feeders else self.whole
         release = self.released(operator, self.command.release, self.command.release_covered)
-        self.waiting = [self.request(route, self.epoch, rows, release) for route in self.routing.of(operator)]
+        epoch, version, routes = self.epoch, self.routing.version, self.routing.of(operator)
+        self.waiting = [Request(r.shard, epoch, version, rows, share(rows, r.slots), release) for r in routes]
         self.states = {}
         if len(self.waiting) > 1:
             self.world.random.shuffle(self.waiting)
@@ -248,7 +245,8 @@ class ReplayJob(Job):
                 recall = route.shard not in self.lost
                 if recall and not wanted:
                     continue
-                request = self.request(route, epoch, rows, release)._replace(recall=recall, wanted=wanted)
+                came, version = share(rows, route.slots), self.routing.version
+                request = Request(route.shard, epoch, version, rows, came, release, recall, wanted)
                 states.append(self.driver.ask(self.routing, request))
             if wanted:
                 said[operator] = answers(states, rows)

@@ -4,11 +4,13 @@ The ledger is the real one's index (``storage.records``) without the file. Every
 (``Fenced``) once a newer driver has opened the root, as the lease does. Trouble can be put upon it: writes that fail,
 that tear (they fail and leave half a file behind), that are slow; files that rot.
 
-Invariant: a reader never sees half a thing as a whole one: what is torn or damaged fails its hash.
+Invariants: a reader never sees half a thing as a whole one: what is torn or damaged fails its hash; every snapshot's file is in the
+folder of its checkpoint, and a folder has no others.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -79,6 +81,9 @@ class Root:
     ledger: Index = field(default_factory=lambda: Index(Trimmed()))
     manifests: dict[CheckpointId, Manifest] = field(default_factory=dict)
     files: dict[str, Snapshot] = field(default_factory=dict)  # by path, in the order in which they were written
+    folders: defaultdict[str, list[str]] = field(
+        default_factory=lambda: defaultdict(list)
+    )  # their paths, by checkpoint
     saved: dict[str, Rows] = field(default_factory=dict)  # in-flight epochs of checkpoints, by path
     preserved: dict[tuple[StreamName, Epoch], tuple[str, Rows]] = field(default_factory=dict)
     damaged: set[str] = field(default_factory=set)  # files of all kinds that fail their hash, by path
@@ -131,7 +136,7 @@ class Root:
 
     def _newest_folder(self) -> CheckpointId:
         """The newest checkpoint of which there is anything."""
-        begun = {int(path.partition("/")[0]) for path in (*self.files, *self.saved)}
+        begun = {int(path.partition("/")[0]) for path in (*self.folders, *self.saved)}
         return CheckpointId(max((*begun, *self.manifests), default=0))
 
     def append(self, generation: Generation, now_ms: int, records: list[Record]) -> None:
@@ -152,7 +157,7 @@ class Root:
         self.check(generation)
         self.manifests.pop(checkpoint, None)
         folder = f"{checkpoint}/"
-        for path in [p for p in self.files if p.startswith(folder)]:
+        for path in self.folders.pop(str(checkpoint), ()):
             del self.files[path]
         for path in [p for p in self.saved if p.startswith(folder)]:
             del self.saved[path]
@@ -175,12 +180,18 @@ class Root:
         """All of a file, under its last name; or nothing; or, where writes tear, half of it."""
         if now_ms < self.failing_ms:
             if self.torn:
-                self.files[saved.path] = saved
+                self._put(saved)
                 self.damaged.add(saved.path)
             raise StorageFailed("the root is out of reach")
-        self.files[saved.path] = saved
+        self._put(saved)
         self.damaged.discard(saved.path)
         self.bytes_written += saved.state_bytes
+
+    def _put(self, saved: Snapshot) -> None:
+        path = saved.path
+        if path not in self.files:
+            self.folders[path.partition("/")[0]].append(path)
+        self.files[path] = saved
 
     def read_snapshot(self, now_ms: int, snapshot: Snapshot) -> State:
         """The state it holds. Raises ``CorruptData`` if it is not what the manifest names."""
@@ -197,7 +208,7 @@ class Root:
             return False
         for snapshot in manifest.shards.values():
             file = self.files.get(snapshot.path)
-            if file is None or file.digest != snapshot.digest:
+            if file is not snapshot and (file is None or file.digest != snapshot.digest):
                 return False
         return self.damaged.isdisjoint([s.path for s in manifest.shards.values()]) if self.damaged else True
 
