@@ -147,7 +147,7 @@ def _turned(names: tuple[str, ...], by: int) -> tuple[str, ...]:
 
 
 FULL = (
-    AppPlan("tmi", 0.5, 10.0, 15, 1, (JUDGED, 1, 8), 50.0),
+    AppPlan("tmi", 0.25, 10.0, 15, 1, (JUDGED, 1, 8), 50.0),
     AppPlan("bcp", 0.35, 10.0, 22, 2, (JUDGED, 1, 8), 50.0),
     AppPlan("signalguru", 0.08, 1.0, 18, 2, (JUDGED, 1, 8), 50.0),
 )
