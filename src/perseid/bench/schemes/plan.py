@@ -147,9 +147,9 @@ def _turned(names: tuple[str, ...], by: int) -> tuple[str, ...]:
 
 
 FULL = (
-    AppPlan("tmi", 0.25, 10.0, 15, 1, (JUDGED, 1, 8), 50.0),
-    AppPlan("bcp", 0.35, 10.0, 22, 2, (JUDGED, 1, 8), 50.0),
-    AppPlan("signalguru", 0.08, 1.0, 18, 2, (JUDGED, 1, 8), 50.0),
+    AppPlan("tmi", 0.25, 10.0, 15, 1, (JUDGED, 1, 8), 60.0),
+    AppPlan("bcp", 0.3, 10.0, 20, 2, (JUDGED, 1, 8), 60.0),
+    AppPlan("signalguru", 0.07, 1.0, 16, 2, (JUDGED, 1, 8), 60.0),
 )
 QUICK = (
     AppPlan("bcp", 0.03, 1.0, 15, 2, (JUDGED,), 6.0, quick=True),
