@@ -145,8 +145,8 @@ def _executors(fault: Kill | Pause, target: Target, subject: Subject, chance: ra
     found = processes.executors(subject.pid)
     if not found:
         picture = subject.progress()
-        if picture is None or not any(host.alive for host in picture.hosts):
-            raise NotNow(f"{fault}: there are no executors now, nor hosts in them")
+        if picture is None or not any(subject.pid in processes.ancestors(host.pid) for host in picture.hosts):
+            raise NotNow(f"{fault}: there are no executors now, nor hosts in them")  # a host outlives its executor
         raise FaultError(f"{fault}: there are no executors of their own: use a master such as local-cluster[2,3,1024]")
     if target == "all":
         return found

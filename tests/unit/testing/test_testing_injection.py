@@ -143,6 +143,12 @@ def test_a_target_that_is_not_there_is_named(app):
         kill(app, host="spare")
 
 
+def test_executors_that_are_being_started_are_waited_for_though_a_host_outlived_the_last_one(app):
+    app.pid = subprocess.Popen(["sleep", "0"]).pid  # a driver below which no host lives: its executor is gone
+    with pytest.raises(NotNow, match="there are no executors now"):
+        kill(app, executor="any")
+
+
 def test_a_process_of_somebody_else_is_left_alone():
     stranger = subprocess.Popen(["sleep", "60"])
     try:
