@@ -138,11 +138,16 @@ def test_a_child_that_dies_or_sleeps_over_a_snapshot_costs_that_checkpoint_only(
     running = begin(apps.heavy(folder.out, ROWS), "parallel")
     apps.wait_for_checkpoint(running)
 
-    def writers() -> list[psutil.Process]:
-        return [child for host in running.progress().hosts for child in psutil.Process(host.pid).children()]
+    def struck() -> psutil.Process | None:
+        for host in running.progress().hosts:
+            for child in psutil.Process(host.pid).children():
+                with contextlib.suppress(psutil.NoSuchProcess):  # it was done: another will come
+                    if child.status() != psutil.STATUS_ZOMBIE:
+                        child.send_signal(sent)
+                        return child
+        return None
 
-    writer = apps.wait_until(writers, "a child that writes a snapshot")[0]
-    writer.send_signal(sent)
+    writer = apps.wait_until(struck, "a child that writes a snapshot")
     end(running)
     if sent == signal.SIGSTOP:
         with contextlib.suppress(psutil.NoSuchProcess):

@@ -98,7 +98,7 @@ class Attack:
             self._hits.append(hit)
             struck.append(Struck(step, hit.what, running_s, picture.epoch))
             if isinstance(step.fault, CrashDriver):
-                self.watch.crashed()
+                self.watch.crashed(now_s)
                 break
         self.struck += struck
         return tuple(struck)

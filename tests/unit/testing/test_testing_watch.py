@@ -26,7 +26,17 @@ def test_the_longest_outage_lies_between_two_commits():
 def test_counts_go_on_over_a_crash_of_the_driver():
     watch = Watch()
     pictures(watch, (0, "running", 5, 2))
-    watch.crashed()
+    watch.crashed(0)
     watch.saw(None, 1)
     pictures(watch, (9, "running", 5, 0), (10, "running", 6, 1))
     assert (watch.checkpoints, watch.starts, watch.longest_outage_s) == (3, 2, 10)
+
+
+def test_time_stands_still_until_a_crashed_driver_is_heard_of_again():
+    watch = Watch()
+    pictures(watch, (10, "running", 1, 0))
+    watch.crashed(14)
+    watch.saw(None, 60)
+    assert watch.running_s(60) == 4
+    pictures(watch, (90, "starting", 0, 0))
+    assert watch.running_s(91) == 5
