@@ -33,10 +33,10 @@ def test_tmi_infers_modes(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_bcp_counts_and_foretells(spark: SparkSession, tmp_path: Path) -> None:
-    app = bcp.build(scale=0.008, minutes=3, windows=2, output=tmp_path / "out")
+    app = bcp.build(scale=0.008, minutes=10, windows=2, output=tmp_path / "out")  # buses as seldom as the paper's
     ran(spark, app, tmp_path, 6 * 15)
     numbers = bcp.report(tmp_path / "out").numbers
-    assert numbers["count_exact"] > 0.7
+    assert numbers["count_exact"] > 0.85
     assert numbers["forecast_error"] < numbers["unchanged_error"]
 
 
