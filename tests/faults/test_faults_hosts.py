@@ -138,20 +138,23 @@ def test_a_child_that_dies_or_sleeps_over_a_snapshot_costs_that_checkpoint_only(
     running = begin(apps.heavy(folder.out, ROWS), "parallel")
     apps.wait_for_checkpoint(running)
 
-    def struck() -> psutil.Process | None:
-        for host in running.progress().hosts:
-            for child in psutil.Process(host.pid).children():
-                with contextlib.suppress(psutil.NoSuchProcess):  # it was done: another will come
-                    if child.status() != psutil.STATUS_ZOMBIE:
-                        child.send_signal(sent)
-                        return child
-        return None
+    struck: list[psutil.Process] = []
 
-    writer = apps.wait_until(struck, "a child that writes a snapshot")
+    def a_checkpoint_failed() -> bool:
+        """One that is struck when it has written all it had to costs nothing: then the next one is."""
+        for host in running.progress().hosts:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                for child in psutil.Process(host.pid).children():
+                    if child not in struck and child.status() != psutil.STATUS_ZOMBIE:
+                        child.send_signal(sent)
+                        struck.append(child)
+        return "checkpoint_failed" in folder.kinds()
+
+    apps.wait_until(a_checkpoint_failed, "a child whose loss costs a checkpoint")
     end(running)
-    if sent == signal.SIGSTOP:
+    for child in struck:
         with contextlib.suppress(psutil.NoSuchProcess):
-            writer.kill()
+            child.kill()
     apps.check_counts(folder.out, ROWS)
     kinds = folder.kinds()
     assert "checkpoint_failed" in kinds
