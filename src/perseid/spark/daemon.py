@@ -4,12 +4,19 @@ A worker, and so a host, is then ready in milliseconds instead of seconds. ``spa
 
 Spark puts its own ``pyspark.zip`` first on the path. A zip holds no compiled code, and Python reads its directory anew when a task begins.
 Where the zip belongs to an installed pyspark, that one serves as well.
+
+A daemon that Spark has given up stays until its last host has ended: hosts outlive it (``perseid.spark.lifeline``), and stay below their
+executor in the tree of processes, where people and ``perseid.testing`` look for them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import os
+import signal
 import sys
+import time
 from pathlib import Path
 
 
@@ -39,4 +46,10 @@ if __name__ == "__main__":
     pyarrow.array([0])  # looks for pandas, and imports it where it is there
     gc.collect()
     gc.freeze()
-    manager()
+    try:
+        manager()
+    finally:  # it has said farewell to its workers
+        time.sleep(1)
+        os.kill(0, signal.SIGHUP)  # and says it again to one that was just being forked
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(-1, 0)  # returns when there are none, for they end unseen (SIGCHLD is ignored)

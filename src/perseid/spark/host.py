@@ -33,6 +33,7 @@ from perseid.spark.gently import gently
 from perseid.spark.held import HeldShards, OperatorSpec
 from perseid.spark.held_backups import HeldBackups
 from perseid.spark.host_folder import make_folder
+from perseid.spark.lifeline import executor, outliving_daemon
 from perseid.storage.process import Process
 from perseid.storage.store import Store
 from perseid.vocabulary import ShardId
@@ -61,7 +62,7 @@ class HostTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             pass
-        with sparing():
+        with sparing(), outliving_daemon():
             Host(self.config).serve()
         yield pa.RecordBatch.from_pydict({"launch": pa.array([self.config.launch], pa.int64())})
 
@@ -97,7 +98,7 @@ class Host:
                 port=name[1],
                 unix=str(unix.getsockname()),
                 machine=machine_id(),
-                executor=f"{machine_id()}-{os.getppid()}",  # its workers are forked from one daemon
+                executor=f"{machine_id()}-{executor() or os.getppid()}",
             )
             for listener in listeners:
                 threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
