@@ -28,8 +28,8 @@ from perseid.bench.schemes.reading import recovery, taken_per_s, window
 from perseid.checkpoint.oracle import Recording
 from perseid.errors import PerseidError, SettingsError
 
-WARM_S, QUICK_WARM_S = 90.0, 8.0
-"""How long an application runs before it is measured: the JVM goes on compiling for a while, and later runs must not gain by it."""
+WARM_S, QUICK_WARM_S = 30.0, 8.0
+"""How long an application runs at least before it is measured: the JVM goes on compiling, and later runs must not gain by it."""
 APPS = tuple(plan.app for plan in FULL)
 
 

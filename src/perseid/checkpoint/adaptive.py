@@ -82,28 +82,38 @@ class Adaptive:
                         self.observed[size.shard] = size.observed
                 return self._profiled(now_ms) if self.observed.keys() >= self.shards else ()
             case SizesReported(_, query, sizes) if self.alert is not None and query == self.alert.query:
-                self.alert.answered(sizes)
+                self.alert.answered(sizes, now_ms)
                 return self._answered(self.alert)
             case SizeHalved(shard) if self.profile is not None and shard in self.profile.dynamic:
                 if self.covered or self.alert is not None or now_ms >= self.ends_ms:
                     return ()
                 return self._ask(self.profile.threshold, now_ms)
             case SizeTurned(shard, size) if self.alert is not None:
-                self.alert.turned(report)
+                self.alert.turned(report, now_ms)
                 if self.profile is not None and size <= self.profile.lows.get(shard, -1) and now_ms < self.ends_ms:
                     return self._ask(self.alert.threshold, now_ms)  # are the others small, too, at this moment?
         return ()
 
     def advance(self, now_ms: int) -> tuple[SizeCommand, ...]:
+        if self.alert is not None and self._missed(self.alert, now_ms):
+            facts, self.alert = self.alert.facts, None
+            return (Quieten(), Noted("moment_missed", facts))
         if now_ms < self.ends_ms or not self.covered:
             return ()
         return self._next_period(now_ms)
+
+    def _missed(self, alert: Alert, now_ms: int) -> bool:
+        """Has the state grown again since the moment, while the checkpoint before was still being written, and will another come?"""
+        if alert.moment_ms is None or self.profile is None or self.profile.apart_ms is None:
+            return False
+        late = now_ms > alert.moment_ms + max(self.profile.lag_ms, PONDER_MS)
+        return late and alert.moment_ms + self.profile.apart_ms < self.ends_ms
 
     def decide(self, seen: Standing) -> Decision | None:
         if self.covered or not seen.moved:
             return None
         alert = self.alert
-        if alert is not None and (alert.growing or alert.lowest) and seen.now_ms < self.ends_ms:
+        if alert is not None and alert.is_moment and seen.now_ms < self.ends_ms:
             return Decision(Reason.MINIMUM, facts=alert.facts)
         if seen.now_ms < self.ends_ms:
             return None
@@ -168,9 +178,8 @@ class Adaptive:
 
     def _profiled(self, now_ms: int) -> tuple[SizeCommand, ...]:
         """Every shard has told what it saw: a new threshold."""
-        dynamic = [seen for seen in self.observed.values() if seen.dynamic]
-        lag_ms = round(LAG_SAMPLES * max((seen.interval_ms for seen in dynamic), default=0.0))
-        found = self.profile = profile(self.observed, self.observing_ms, self.period_ms, lag_ms, fresh=self.fresh)
+        found = profile(self.observed, self.observing_ms, self.period_ms, LAG_SAMPLES, fresh=self.fresh)
+        self.profile = found
         self.profiling, self.observed, self.observing_ms, self.fresh = None, {}, self.begins_ms, False
         facts: dict[str, object] = {
             "dynamic": sorted(str(shard) for shard in found.dynamic),

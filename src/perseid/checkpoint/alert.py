@@ -28,18 +28,27 @@ class Alert:
     sizes: dict[ShardId, int] = field(default_factory=dict)
     rates: dict[ShardId, float] = field(default_factory=dict)
     fresh: bool = True  # nobody told of a turn since all answered: the total is that of one moment
+    moment_ms: int | None = None  # since when it is the moment
 
-    def answered(self, answers: Iterable[ShardSize]) -> None:
+    def answered(self, answers: Iterable[ShardSize], now_ms: int) -> None:
         for answer in answers:
             if answer.shard in self.waiting:
                 self.waiting.discard(answer.shard)
                 self.sizes[answer.shard], self.rates[answer.shard] = answer.bytes, answer.rate
+        self._look(now_ms)
 
-    def turned(self, event: SizeTurned) -> None:
+    def turned(self, event: SizeTurned, now_ms: int) -> None:
         """A shard's size changes otherwise than it did."""
         if event.shard in self.sizes:
             self.fresh = False
             self.sizes[event.shard], self.rates[event.shard] = event.bytes, event.rate
+        self._look(now_ms)
+
+    def _look(self, now_ms: int) -> None:
+        if not self.is_moment:
+            self.moment_ms = None
+        elif self.moment_ms is None:
+            self.moment_ms = now_ms
 
     @property
     def total(self) -> int:
@@ -69,6 +78,10 @@ class Alert:
     def lowest(self) -> bool:
         """Also the moment: the state is as small as it ever becomes."""
         return self.complete and self.fresh and 0 < self.total <= self.low
+
+    @property
+    def is_moment(self) -> bool:
+        return self.growing or self.lowest
 
     @property
     def facts(self) -> dict[str, object]:

@@ -6,8 +6,10 @@ moment of that period; the highest of these minima is s_max, the lowest s_min, a
 at least 20 %.
 
 Beyond the paper: a minimum is noticed late, when the size grows again. So a second threshold, for states that have just fallen, allows
-for what they have grown by then (``lag_ms``); without it a state that falls to nothing would give a threshold of nothing, never to be
-undercut. And the sizes of the shards at the smallest moment of all are kept: who is as small again need not wait (``lows``).
+for what they have grown by then (``lags_ms``); without it a state that falls to nothing would give a threshold of nothing, never to be
+undercut. Nor need a state that is small be seen to grow again: there is a size at which it would have been best, in hindsight, to
+checkpoint every time it fell so low, and shards that become as small again say so at once (``lows``). And it is known how far apart
+small moments are (``apart_ms``): who missed one may wait for the next.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from perseid.vocabulary import ShardId
 RELAXATION = 0.2
 """The least relaxation, relative to s_min."""
 LOW = 1.05
-"""As small as before is: up to a twentieth more."""
+"""As small as before is: up to a twentieth more, or up to the relaxation where nothing speaks against it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,10 @@ class SizeFunction:
         """The size at any time; before the first point and after the last, that of the first and the last."""
         return _along(self.points, [at_ms])[0]
 
-    def lowest(self) -> SizePoint | None:
-        """The lowest point to which it fell and from which it rose: not where it began, as an empty state does."""
+    def lows(self) -> list[SizePoint]:
+        """The points to which it fell and from which it rose: not where it began, as an empty state does."""
         turns = zip(self.points, self.points[1:], self.points[2:], strict=False)
-        low = [point for before, point, after in turns if before.bytes > point.bytes <= after.bytes]
-        return min(low, key=lambda p: p.bytes, default=None)
+        return [point for before, point, after in turns if before.bytes > point.bytes <= after.bytes]
 
     def minima(self, begin_ms: int, period_ms: int) -> tuple[SizePoint, ...]:
         """The lowest point of every period that begins at ``begin_ms`` or a whole number of periods later.
@@ -101,7 +102,9 @@ class Profile:
     s_min: int
     s_max: int  # the threshold for alert mode
     fallen: int = 0  # the threshold for a state that has fallen and may have grown a little since
-    lows: Mapping[ShardId, int] = field(default_factory=dict)  # how small dynamic shards are at the smallest moment
+    lows: Mapping[ShardId, int] = field(default_factory=dict)  # how small dynamic shards are when they are small enough
+    lag_ms: int = 0  # how long after a minimum it is noticed
+    apart_ms: int | None = None  # from one moment as small as the threshold to the next; None: there were less than two
 
     @property
     def threshold(self) -> int:
@@ -124,11 +127,12 @@ class Profile:
 
 
 def profile(
-    observed: Mapping[ShardId, Observed], begin_ms: int, period_ms: int, lag_ms: int = 0, *, fresh: bool = False
+    observed: Mapping[ShardId, Observed], begin_ms: int, period_ms: int, lag_samples: int = 0, *, fresh: bool = False
 ) -> Profile:
     """The threshold for alert mode, from what all shards observed since ``begin_ms``.
 
-    ``fresh``: the application began then. An empty state that fills for the first time is small for once, and no moment to wait for.
+    A minimum of a shard is noticed ``lag_samples`` of its sizes later. ``fresh``: the application began then. An empty state that fills
+    for the first time is small for once, and no moment to wait for.
     """
     dynamic = frozenset(shard for shard, seen in observed.items() if seen.dynamic)
     lines = {shard: _filled(observed[shard].points) if fresh else observed[shard].points for shard in dynamic}
@@ -138,11 +142,36 @@ def profile(
         return Profile(dynamic, (), 0, 0)
     s_min = min(p.bytes for p in minima)
     s_max = max(p.bytes for p in minima)
-    fallen = max(round(total.at(p.at_ms + lag_ms)) for p in minima)
+    by_shard = {shard: SizeFunction(tuple(sorted(lines[shard]))) for shard in dynamic}
+
+    def around(at_ms: int, samples: int) -> float:
+        """The total so many sizes of each shard later, or earlier."""
+        return sum(f.at(at_ms + round(samples * observed[shard].interval_ms)) for shard, f in by_shard.items())
+
+    fallen = max(round(around(p.at_ms, lag_samples)) for p in minima)
+    threshold = max(s_max, round(s_min * (1 + RELAXATION)))
+    moments = [p for p in total.lows() if p.bytes <= max(threshold, fallen)]
     lows = {}
-    if (lowest := total.lowest()) is not None:
-        lows = {shard: round(LOW * SizeFunction(lines[shard]).at(lowest.at_ms)) for shard in dynamic}
-    return Profile(dynamic, minima, s_min, max(s_max, round(s_min * (1 + RELAXATION))), fallen, lows)
+    if moments:
+        lowest = min(moments, key=lambda p: p.bytes)
+        small = _small([(around(p.at_ms, -1), p.bytes, around(p.at_ms, 1)) for p in moments])
+        share = small / lowest.bytes if lowest.bytes else 0.0
+        lows = {shard: round(share * f.at(lowest.at_ms)) for shard, f in by_shard.items()}
+    apart_ms = round((moments[-1].at_ms - moments[0].at_ms) / (len(moments) - 1)) if len(moments) > 1 else None
+    lag_ms = round(lag_samples * max(observed[shard].interval_ms for shard in dynamic))
+    return Profile(dynamic, minima, s_min, threshold, fallen, lows, lag_ms, apart_ms)
+
+
+def _small(falls: Sequence[tuple[float, int, float]]) -> float:
+    """The size to checkpoint at when a state falls to it, for the least bytes in all the falls that were seen: to what it fell in the end,
+    how large it was one size before, and one after. Too small a size is not reached, and the state is seen when it grows again; too
+    large a one is passed on the way down."""
+
+    def bytes_at(size: float) -> float:
+        return sum(size if size >= before else low if low <= size else after for before, low, after in falls)
+
+    sizes = {more * low for _, low, _ in falls for more in (LOW, 1 + RELAXATION)}
+    return min(sizes, key=lambda size: (bytes_at(size), -size))
 
 
 def _filled(points: tuple[SizePoint, ...]) -> tuple[SizePoint, ...]:

@@ -159,6 +159,9 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
     "alert_began": lambda r: (
         f"alert: the state is {size(r['bytes'])}, not above {size(r['threshold'])}; the checkpoint waits for the moment"
     ),
+    "moment_missed": lambda r: (
+        f"the state was {size(r['bytes'])}, but the checkpoint before was still being written; another moment will come"
+    ),
     "period_too_short": lambda r: (
         f"the checkpoint period of {duration(r['period_ms'])} is shorter than an epoch:"
         f" a checkpoint waited {duration(r['waited_ms'])} for epoch {r['epoch']} of unit {r['unit']}"

@@ -20,7 +20,7 @@ def seen(
     still=10.0,
     recovery=None,
     during=None,
-    epochs=None,
+    calm=None,
     rate=None,
 ):
     case = Case(app, 0.1, 1.0, 20, 2, scheme, checkpoints, 12.0, 1e6, rate)
@@ -28,7 +28,7 @@ def seen(
     taken = tuple(
         Checkpoint("period", 0.0, 20.0, size, ((0.0, still),), (0.0, still), parts) for _ in range(checkpoints)
     )
-    found = Window(rows, latency, 2 * latency, taken, 1, during or {}, epochs or {}, 0.1, 0.2, 0.003)
+    found = Window(rows, latency, 2 * latency, taken, 1, during or {}, calm or {}, 0.1, 0.2, 0.003)
     lost = (
         None
         if recovery is None
@@ -85,13 +85,13 @@ def test_without_checkpoints_all_schemes_but_the_baseline_are_one():
     assert verdict(comparison, "throughput, no checkpoints, source over baseline").average == pytest.approx(35)
 
 
-def test_latency_during_a_checkpoint_is_held_against_the_same_epochs_without():
+def test_latency_during_a_checkpoint_is_held_against_epochs_of_the_same_place_in_a_cycle_without():
     comparison = Comparison([
-        seen("tmi", "none", 0, epochs={4: 100.0, 5: 1000.0, 6: 100.0}),
-        seen("tmi", "adaptive", JUDGED, during={4: 140.0, 5: 1200.0, 6: 150.0, 7: 999.0}),
+        seen("tmi", "none", 0, calm={4: 10.0, 6: 100.0}),
+        seen("tmi", "adaptive", JUDGED, during={4: 140.0, 5: 1200.0, 6: 150.0, 7: 999.0}, calm={24: 90.0, 44: 110.0, 25: 1000.0}),
     ])  # fmt: skip
     assert comparison.during("tmi", "adaptive") == pytest.approx(0.4), (
-        "1.4, 1.2 and 1.5; there is no epoch 7 to hold it against"
+        "1.4 and 1.2 of the same run, 1.5 of the one without checkpoints; there is none to hold epoch 7 against"
     )
 
 
@@ -185,15 +185,15 @@ def test_latency_is_judged_under_load_and_kept_apart_from_that_of_epochs():
 def test_under_load_rows_come_at_one_rate_whatever_the_scheme_and_cycles_take_longer():
     plan = AppPlan("tmi", 1.0, 1.0, 20, 1, (JUDGED,), 60.0).at_pace(0.36, 1e6)
     cases = list(plan.loaded(1000.0))
-    assert [c.scheme for c in cases] == list(LOADED)
+    assert {c.scheme for c in cases} == set(LOADED)
     assert {(c.rate, c.window_s, c.kills) for c in cases} == {(750.0, 48.0, 0)}
-    assert cases[0].name == "tmi_baseline_3_load"
+    assert cases[-1].name == "tmi_baseline_3_load"
 
 
 def test_what_cannot_be_is_noise_and_not_reached():
     """An oracle that is beaten is none; epochs do not become faster because a checkpoint is taken."""
     runs = [seen("tmi", "adaptive", JUDGED, size=200, during={4: 45.0}), seen("tmi", "oracle", JUDGED, size=300)]
-    comparison = Comparison([seen("tmi", "none", 0, epochs={4: 100.0}), *runs])
+    comparison = Comparison([seen("tmi", "none", 0, calm={4: 100.0}), *runs])
     for what in ("bytes per checkpoint, adaptive over oracle", "latency during a checkpoint, adaptive"):
         found = verdict(comparison, what)
         assert found.noise and found.reached is False

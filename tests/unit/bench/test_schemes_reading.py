@@ -127,7 +127,7 @@ def test_the_longest_wait_for_a_child_is_time_that_a_unit_stood_still():
 def test_epochs_that_were_under_way_met_the_checkpoint():
     found = window(JOURNAL, 1000, 2000)
     assert found.during_ms == {3: 600}
-    assert found.epochs_ms == {1: 500, 2: 500, 3: 600, 4: 400}
+    assert found.calm_ms == {1: 500, 2: 500, 4: 400}
 
 
 def test_shares_of_the_window_count_what_overlaps_once():

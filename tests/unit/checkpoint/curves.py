@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -64,9 +65,15 @@ class Run:
         return sum(size for _, _, size in self.taken) / len(self.taken)
 
 
-def drive(policy: Policy, curves: Sequence[Curve], until_ms: int, epoch_ms: int = 500) -> Run:
-    """Every epoch each shard sees its size; what it says reaches the policy, and answers come, before the next epoch."""
+def drive(
+    policy: Policy, curves: Sequence[Curve], until_ms: int, epoch_ms: int = 500, bytes_per_s: float = math.inf
+) -> Run:
+    """Every epoch each shard sees its size; what it says reaches the policy, and answers come, before the next epoch.
+
+    While a checkpoint is being written, the policy is not asked for another.
+    """
     run = Run()
+    written_ms = 0.0
     watches = [SizeWatch(shard(n)) for n in range(len(curves))]
 
     def carry_out(commands: tuple[SizeCommand, ...], now_ms: int) -> None:
@@ -95,9 +102,13 @@ def drive(policy: Policy, curves: Sequence[Curve], until_ms: int, epoch_ms: int 
                 hear(notice, now_ms)
             watch.check()
         carry_out(policy.advance(now_ms), now_ms)
-        decision = policy.decide(Standing(now_ms, frozenset({UnitName("u")}), Epoch(number)))
+        decision = None
+        if now_ms >= written_ms:
+            decision = policy.decide(Standing(now_ms, frozenset({UnitName("u")}), Epoch(number)))
         if decision is not None:
-            run.taken.append((now_ms, decision, sum(round(curve(now_ms)) for curve in curves)))
+            size = sum(round(curve(now_ms)) for curve in curves)
+            written_ms = now_ms + 1000 * size / bytes_per_s
+            run.taken.append((now_ms, decision, size))
             carry_out(policy.started(decision, now_ms), now_ms)
         policy.check()
     return run

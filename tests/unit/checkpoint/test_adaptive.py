@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from perseid.checkpoint.adaptive import PONDER_MS
 from perseid.checkpoint.oracle import Oracle, Recording
 from perseid.checkpoint.policy import Decision, FixedPeriod, Policy, Reason, Standing
+from perseid.checkpoint.profile import profile
 from perseid.checkpoint.size_reports import (
     AskSizes,
     Observed,
@@ -66,6 +67,36 @@ def test_on_the_whole_nearly_all_of_the_oracles_gain_is_had() -> None:
             totals[name] += round(after(drive(policy, curves, until), PROFILING).mean_bytes)
     gained = (totals["parallel"] - totals["adaptive"]) / (totals["parallel"] - totals["oracle"])
     assert gained > 0.8, totals
+
+
+def test_a_moment_that_passed_while_the_last_checkpoint_was_written_is_not_made_up_for() -> None:
+    """The state falls three times in a period. The checkpoint of the profile's period, large as it is, is written beyond the next fall."""
+    curves = [sawtooth(PERIOD // 3, 100e6, low=5e6, phase_ms=5_000)]
+    run = drive(adaptive(curves, profile_periods=1), curves, 3 * PERIOD, bytes_per_s=8e6)
+    (_, first, large), (_, second, small), *_ = run.taken
+    assert first.reason is Reason.PROFILING and large > 30e6
+    assert [note.kind for _, note in run.notes].count("moment_missed") == 1
+    assert second.reason is Reason.MINIMUM and small < 15e6
+
+
+def test_a_moment_that_passed_is_made_up_for_where_no_other_will_come() -> None:
+    curves = [sawtooth(PERIOD * 2 // 3, 100e6, low=5e6, phase_ms=15_000)]
+    run = drive(adaptive(curves, profile_periods=1), curves, 2 * PERIOD, bytes_per_s=8e6)
+    assert not [note for _, note in run.notes if note.kind == "moment_missed"]
+    assert [d.reason for _, d, _ in run.taken] == [Reason.PROFILING, Reason.MINIMUM]
+
+
+def test_a_shard_that_is_seldom_sized_does_not_raise_the_threshold_for_the_others() -> None:
+    """A minimum is noticed two sizes later: of the shard whose minimum it is."""
+    fast = Observed(
+        0, 50e6, 31, tuple(SizePoint(t, 100_000_000 * (t % 10_000) // 10_000) for t in range(0, 30_001, 1000))
+    )
+    slow = Observed(
+        0, 1000, 4, (SizePoint(0, 3000), SizePoint(10_000, 0), SizePoint(20_000, 3000), SizePoint(30_000, 0))
+    )
+    found = profile({shard(0): fast, shard(1): slow}, 0, PERIOD, 2)
+    assert found.threshold == pytest.approx(20e6, rel=0.01), "what grows in two seconds"
+    assert found.apart_ms == 10_000
 
 
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 5), epoch_ms=st.sampled_from([100, 500, 2_000]))

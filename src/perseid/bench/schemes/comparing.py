@@ -65,12 +65,18 @@ class Comparison:
         return self.middle(app, scheme, JUDGED, number)
 
     def during(self, app: str, scheme: str) -> float | None:
-        """Latency of epochs that met a checkpoint, against the same epochs of the run without any."""
-        plain: dict[int, float] = {}
-        for run in self.of(app, scheme, 0):
-            plain |= run.window.epochs_ms
-        met = [(e, ms) for s in self.of(app, scheme, JUDGED) for e, ms in s.window.during_ms.items()]
-        ratios = [ms / plain[e] for e, ms in met if plain.get(e)]
+        """Latency of epochs that met a checkpoint, each against those of its place in a cycle of the state that met none, in the same run.
+
+        Another run may have met a faster or slower machine; an epoch of another place has other work. Where a run has no such
+        epoch, it is held against the run without checkpoints.
+        """
+        plain = [s for s in self.of(app, scheme, 0) if s.case.scheme == NO_CHECKPOINTS]
+        ratios = []
+        for run in self.of(app, scheme, JUDGED):
+            for epoch, ms in run.window.during_ms.items():
+                calm = _alike(run, epoch) or [c for other in plain for c in _alike(other, epoch)]
+                if calm:
+                    ratios.append(ms / median(calm))
         return median(ratios) - 1 if ratios else None
 
     def numbers(self) -> dict[str, float]:
@@ -90,6 +96,11 @@ class Comparison:
                     if (value := self.loaded(app, scheme, latency)) is not None:
                         found[f"{app}_{scheme}_{JUDGED}_load_{name}_ms"] = round(value, 1)
         return found
+
+
+def _alike(run: Seen, epoch: int) -> list[float]:
+    """Latencies of the epochs of a run that met no checkpoint and have the same place in a cycle of the state."""
+    return [ms for e, ms in run.window.calm_ms.items() if (e - epoch) % run.case.parts == 0]
 
 
 def _recovered(number: Callable[[Recovery], float]) -> Callable[[Seen], float | None]:

@@ -77,11 +77,14 @@ class Case:
 
     @property
     def warm_s(self) -> float:
-        """Until ``adaptive`` has its profile; as long for the others, but for the whole window it needs for one checkpoint."""
+        """Until ``adaptive`` has its profile; as long for the others, but for the whole window it needs for one checkpoint.
+
+        And a quarter of a period more: a checkpoint at the very end of the last period is none of the window's.
+        """
         least_s = QUICK_LEAST_WARM_S if self.quick else LEAST_WARM_S
         if self.checkpoints == 1 and self.scheme != "adaptive":
             return least_s
-        return max(least_s, PROFILE_PERIODS * self.window_s / (self.checkpoints or JUDGED))
+        return max(least_s, (PROFILE_PERIODS + 0.25) * self.window_s / (self.checkpoints or JUDGED))
 
     @property
     def measured_s(self) -> float:
@@ -89,8 +92,9 @@ class Case:
 
     @property
     def recorded_s(self) -> float:
-        """The run the oracle knows goes on after its window: under the oracle more epochs may pass in the same time."""
-        return 0.4 * self.window_s if self.scheme == NO_CHECKPOINTS else 0.0
+        """The run the oracle knows goes on after its window: under the oracle more epochs may pass in the same time, and it must know
+        when to checkpoint until all hosts were killed for the last time."""
+        return (0.4 if self.quick else 1.6) * self.window_s if self.scheme == NO_CHECKPOINTS else 0.0
 
     @property
     def name(self) -> str:
@@ -122,10 +126,11 @@ class AppPlan:
         return JUDGED * CYCLES * self.parts * epoch_s
 
     def cases(self) -> Iterator[Case]:
-        """Schemes take turns; every round begins with another one. The oracle knows the run without checkpoints."""
+        """Schemes take turns; ours come before what they are compared with, for a machine may become faster as it warms up. The
+        oracle knows the run without checkpoints."""
         yield self._case(NO_CHECKPOINTS, 0)
         yield self._case("baseline", 0)
-        for scheme in (*SCHEMES, "oracle"):
+        for scheme in (*reversed(SCHEMES), "oracle"):
             yield self._case(scheme, JUDGED)
         for number, count in enumerate(c for c in self.counts if c != JUDGED):
             for scheme in _turned(SCHEMES, number + 1):
@@ -134,7 +139,7 @@ class AppPlan:
     def loaded(self, most_rows_per_s: float) -> Iterator[Case]:
         """Under load: a part of what the baseline takes at most. A cycle of the state takes so much longer."""
         window_s = round(self.window_s / LOAD, 1)
-        for scheme in LOADED:
+        for scheme in reversed(LOADED):
             yield replace(self._case(scheme, JUDGED), window_s=window_s, rate=LOAD * most_rows_per_s)
 
     def _case(self, scheme: str, checkpoints: int) -> Case:

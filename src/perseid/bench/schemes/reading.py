@@ -48,7 +48,7 @@ class Window:
     checkpoints: tuple[Checkpoint, ...]
     per_round: float  # how many of them are one of the whole application
     during_ms: Mapping[int, float]  # latency by epoch, of those that met a checkpoint
-    epochs_ms: Mapping[int, float]  # of all, also shortly before the window
+    calm_ms: Mapping[int, float]  # of those that met none, also shortly before the window
     still_share: float  # of the window: at least one unit stood still to be saved
     writing_share: float  # snapshots were being written
     sizing_share: float  # of the time hosts worked: to know how large the state is
@@ -98,12 +98,12 @@ def window(entries: Sequence[Entry], from_ms: float, length_ms: float, rate: flo
     waited = {} if rate is None else _waited_ms(entries, rate)
     latencies = [(e["ms"] + waited.get(e["epoch"], 0.0), e["rows_in"]) for e in committed]
     spans = [(c.decided_ms, c.committed_ms) for c in found]
-    epochs = {
-        int(e["epoch"]): float(e["ms"])
+    anyones = [(c.decided_ms, c.committed_ms) for c in checkpoints(entries)]
+    near = [
+        e
         for e in entries
-        if e["kind"] == "epoch_committed" and from_ms - length_ms / 3 <= e["at_ms"] < until_ms
-    }
-    met = {int(e["epoch"]) for e in committed if any(_meets(e, span) for span in spans)}
+        if e["kind"] == "epoch_committed" and from_ms - length_ms / 3 <= e["at_ms"] < until_ms and e["rows_in"]
+    ]
     started = next(e for e in entries if e["kind"] == "app_started")
     alone = any(c.reason == "own_period" for c in found)
     worked = committed[-1]["worked_ms"] - committed[0]["worked_ms"]
@@ -113,8 +113,8 @@ def window(entries: Sequence[Entry], from_ms: float, length_ms: float, rate: flo
         _most_stay_below(latencies, 0.99 * rows),
         tuple(found),
         len(started["units"]) if alone else 1,
-        {epoch: epochs[epoch] for epoch in sorted(met)},
-        epochs,
+        {int(e["epoch"]): float(e["ms"]) for e in committed if any(_meets(e, span) for span in spans)},
+        {int(e["epoch"]): float(e["ms"]) for e in near if not any(_meets(e, span) for span in anyones)},
         _covered((i for c in found for i in c.still), from_ms, until_ms) / length_ms,
         _covered((c.writing for c in found), from_ms, until_ms) / length_ms,
         (committed[-1]["sizing_ms"] - committed[0]["sizing_ms"]) / worked if worked > 0 else 0.0,
