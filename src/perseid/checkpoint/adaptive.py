@@ -92,6 +92,9 @@ class Adaptive:
                 self.alert.turned(report, now_ms)
                 if self.profile is not None and size <= self.profile.lows.get(shard, -1) and now_ms < self.ends_ms:
                     return self._ask(self.alert.threshold, now_ms)  # are the others small, too, at this moment?
+                if self.alert.complete and not self.alert.below:
+                    self.alert = None  # until one of them falls again
+                    return (Quieten(),)
         return ()
 
     def advance(self, now_ms: int) -> tuple[SizeCommand, ...]:

@@ -14,6 +14,7 @@ small moments are (``apart_ms``): who missed one may wait for the next.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -53,9 +54,14 @@ class SizeFunction:
         return _along(self.points, [at_ms])[0]
 
     def lows(self) -> list[SizePoint]:
-        """The points to which it fell and from which it rose: not where it began, as an empty state does."""
-        turns = zip(self.points, self.points[1:], self.points[2:], strict=False)
-        return [point for before, point, after in turns if before.bytes > point.bytes <= after.bytes]
+        """The points to which it fell: not where it began, as an empty state does. It may go on falling after the last of them."""
+        after = [p.bytes for p in self.points[2:]] + [math.inf]
+        turns = zip(pairwise(self.points), after, strict=False)
+        return [point for (before, point), rest in turns if before.bytes > point.bytes <= rest]
+
+    def steepest(self) -> float:
+        """How much it grows in a millisecond, where it grows fastest."""
+        return max(((b.bytes - a.bytes) / (b.at_ms - a.at_ms) for a, b in pairwise(self.points)), default=0.0)
 
     def minima(self, begin_ms: int, period_ms: int) -> tuple[SizePoint, ...]:
         """The lowest point of every period that begins at ``begin_ms`` or a whole number of periods later.
@@ -138,15 +144,19 @@ def profile(
     lines = {shard: _filled(observed[shard].points) if fresh else observed[shard].points for shard in dynamic}
     total = SizeFunction.summed(list(lines.values()))
     minima = total.minima(begin_ms, period_ms)
-    if not minima:
+    if not minima or (fresh and not total.lows()):
         return Profile(dynamic, (), 0, 0)
     s_min = min(p.bytes for p in minima)
     s_max = max(p.bytes for p in minima)
     by_shard = {shard: SizeFunction(tuple(sorted(lines[shard]))) for shard in dynamic}
 
     def around(at_ms: int, samples: int) -> float:
-        """The total so many sizes of each shard later, or earlier."""
-        return sum(f.at(at_ms + round(samples * observed[shard].interval_ms)) for shard, f in by_shard.items())
+        """The total so many sizes of each shard later, or earlier. What came after the end is not known: it may have grown."""
+        size = 0.0
+        for shard, f in by_shard.items():
+            then_ms = at_ms + round(samples * observed[shard].interval_ms)
+            size += f.at(then_ms) + max(0.0, f.steepest() * (then_ms - f.points[-1].at_ms))
+        return size
 
     fallen = max(round(around(p.at_ms, lag_samples)) for p in minima)
     threshold = max(s_max, round(s_min * (1 + RELAXATION)))

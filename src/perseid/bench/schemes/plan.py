@@ -94,7 +94,7 @@ class Case:
     def recorded_s(self) -> float:
         """The run the oracle knows goes on after its window: under the oracle more epochs may pass in the same time, and it must know
         when to checkpoint until all hosts were killed for the last time."""
-        return (0.4 if self.quick else 1.6) * self.window_s if self.scheme == NO_CHECKPOINTS else 0.0
+        return (0.4 if self.quick else 1.3) * self.window_s if self.scheme == NO_CHECKPOINTS else 0.0
 
     @property
     def name(self) -> str:

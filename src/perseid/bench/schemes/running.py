@@ -46,7 +46,7 @@ class Ran:
     busy_share: float  # of the machine's cores
 
 
-LOOK_S, LOOKS, FASTER = 30.0, 6, 1.04
+LOOK_S, LOOKS, FASTER = 25.0, 6, 1.04
 
 
 def warm(case: Case, work: Path, seconds: float) -> tuple[float, float]:
