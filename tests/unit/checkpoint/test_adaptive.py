@@ -99,6 +99,42 @@ def test_a_shard_that_is_seldom_sized_does_not_raise_the_threshold_for_the_other
     assert found.apart_ms == 10_000
 
 
+def test_a_fall_at_the_very_end_of_a_profile_tells_as_much_as_any_other() -> None:
+    """How it grows after it is not known, but how fast it grew before is."""
+    ended = Observed(
+        1_000_000, 27e6, 12, (SizePoint(0, 2_000_000), SizePoint(10_000, 52_000_000), SizePoint(11_000, 1_000_000))
+    )
+    found = profile({shard(0): ended}, 0, 11_001, 2)
+    assert found.threshold == pytest.approx(1e6 + 2 * 1000 * 5_000)
+    assert found.lows == {shard(0): 1_200_000}
+
+
+def test_a_state_that_only_filled_so_far_has_no_moment_to_wait_for() -> None:
+    filling = Observed(0, 25e6, 11, (SizePoint(0, 0), SizePoint(10_000, 50_000_000)))
+    assert not profile({shard(0): filling}, 0, 10_000, 2, fresh=True).usable
+    assert profile({shard(0): filling}, 0, 10_000, 2).usable, "later, as small as it was may come again"
+
+
+def test_the_size_to_checkpoint_at_is_the_best_in_hindsight() -> None:
+    """Falls to 30, 34 and 38 from far above: at 1.2 times 38 all would have been met. A fall that ends slowly would be met too early."""
+
+    def polygon(*sizes: int) -> Observed:
+        return Observed(0, 60, len(sizes), tuple(SizePoint(1000 * n, size) for n, size in enumerate(sizes)))
+
+    steep = polygon(90_000, 30_000, 90_000, 34_000, 90_000, 38_000, 90_000)
+    assert sum(profile({shard(0): steep}, 0, 7000, 1).lows.values()) == pytest.approx(1.2 * 38_000, rel=0.01)
+    slow = polygon(90_000, 10_400, 10_000, 90_000, 10_400, 10_000, 90_000)
+    assert sum(profile({shard(0): slow}, 0, 7000, 1).lows.values()) == pytest.approx(1.05 * 10_000, rel=0.01)
+
+
+def test_alert_mode_ends_when_the_state_is_not_small_any_more() -> None:
+    """It was small when the period began, and fell again later: a shard that is not watched says so, and all are asked anew."""
+    curves = [sawtooth(PERIOD * 3 // 5, 100e6, low=5e6, phase_ms=PERIOD // 2)]
+    run = drive(adaptive(curves, profile_periods=1), curves, 12 * PERIOD, epoch_ms=900)
+    assert {d.reason for _, d, _ in run.taken[1:]} == {Reason.MINIMUM}
+    assert all(size < 20e6 for _, _, size in run.taken[1:])
+
+
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 5), epoch_ms=st.sampled_from([100, 500, 2_000]))
 @example(seed=359, count=3, epoch_ms=100)
 @example(seed=1, count=3, epoch_ms=100)
