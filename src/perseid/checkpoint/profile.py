@@ -6,7 +6,7 @@ moment of that period; the highest of these minima is s_max, the lowest s_min, a
 at least 20 %.
 
 Beyond the paper: a minimum is noticed late, when the size grows again. So a second threshold, for states that have just fallen, allows
-for what they have grown by then (``lags_ms``); without it a state that falls to nothing would give a threshold of nothing, never to be
+for what they have grown by then (``lag_samples``); without it a state that falls to nothing would give a threshold of nothing, never to be
 undercut. Nor need a state that is small be seen to grow again: there is a size at which it would have been best, in hindsight, to
 checkpoint every time it fell so low, and shards that become as small again say so at once (``lows``). And it is known how far apart
 small moments are (``apart_ms``): who missed one may wait for the next.
@@ -61,7 +61,8 @@ class SizeFunction:
 
     def steepest(self) -> float:
         """How much it grows in a millisecond, where it grows fastest."""
-        return max(((b.bytes - a.bytes) / (b.at_ms - a.at_ms) for a, b in pairwise(self.points)), default=0.0)
+        slopes = [(b.bytes - a.bytes) / (b.at_ms - a.at_ms) for a, b in pairwise(self.points) if b.at_ms > a.at_ms]
+        return max(slopes, default=0.0)
 
     def minima(self, begin_ms: int, period_ms: int) -> tuple[SizePoint, ...]:
         """The lowest point of every period that begins at ``begin_ms`` or a whole number of periods later.

@@ -109,6 +109,25 @@ def test_a_fall_at_the_very_end_of_a_profile_tells_as_much_as_any_other() -> Non
     assert found.lows == {shard(0): 1_200_000}
 
 
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), min_size=1, max_size=9), min_size=1, max_size=3
+    ),
+    st.booleans(),
+)
+@settings(deadline=None)
+def test_whatever_shards_saw_makes_a_profile(lines: list[list[tuple[int, int]]], fresh: bool) -> None:
+    """Also two sizes at one time, as after a recovery; sizes of nothing; a single one."""
+    seen = {
+        shard(n): Observed(min(s for _, s in line), 100.0, len(line), tuple(sorted(SizePoint(*p) for p in set(line))))
+        for n, line in enumerate(lines)
+    }
+    found = profile(seen, 0, 20, 2, fresh=fresh)
+    found.check()
+    assert found.apart_ms is None or found.apart_ms > 0
+    assert all(size >= 0 for size in found.lows.values())
+
+
 def test_a_state_that_only_filled_so_far_has_no_moment_to_wait_for() -> None:
     filling = Observed(0, 25e6, 11, (SizePoint(0, 0), SizePoint(10_000, 50_000_000)))
     assert not profile({shard(0): filling}, 0, 10_000, 2, fresh=True).usable
