@@ -14,7 +14,6 @@ small moments are (``apart_ms``): who missed one may wait for the next.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -54,10 +53,12 @@ class SizeFunction:
         return _along(self.points, [at_ms])[0]
 
     def lows(self) -> list[SizePoint]:
-        """The points to which it fell: not where it began, as an empty state does. It may go on falling after the last of them."""
-        after = [p.bytes for p in self.points[2:]] + [math.inf]
-        turns = zip(pairwise(self.points), after, strict=False)
-        return [point for (before, point), rest in turns if before.bytes > point.bytes <= rest]
+        """The points to which it fell and from which it rose: not where it began, as an empty state does. Where there is none, the last
+        point, if it fell: it may go on falling, but nothing better is known."""
+        turns = zip(self.points, self.points[1:], self.points[2:], strict=False)
+        low = [point for before, point, after in turns if before.bytes > point.bytes <= after.bytes]
+        fell = len(self.points) > 1 and self.points[-1].bytes < self.points[-2].bytes
+        return low or ([self.points[-1]] if fell else [])
 
     def steepest(self) -> float:
         """How much it grows in a millisecond, where it grows fastest."""

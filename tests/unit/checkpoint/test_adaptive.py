@@ -107,6 +107,9 @@ def test_a_fall_at_the_very_end_of_a_profile_tells_as_much_as_any_other() -> Non
     found = profile({shard(0): ended}, 0, 11_001, 2)
     assert found.threshold == pytest.approx(1e6 + 2 * 1000 * 5_000)
     assert found.lows == {shard(0): 1_200_000}
+    falling = (SizePoint(0, 90_000), SizePoint(4000, 10_000), SizePoint(8000, 90_000), SizePoint(10_000, 19_000))
+    found = profile({shard(0): Observed(10_000, 50_000, 11, falling)}, 0, 10_001, 1)
+    assert found.lows == {shard(0): 12_000}, "but it may not be over"
 
 
 @given(
