@@ -9,6 +9,8 @@ import apps
 import psutil
 import pytest
 from apps import Begin, Folder
+from driver import CLUSTER, Start
+from driver import ROWS as MANY
 
 from perseid.spark.runtime import Running
 from perseid.testing import kill
@@ -37,3 +39,17 @@ def test_a_daemon_that_spark_gives_up_costs_no_host_and_no_row(begin: Begin, fol
     apps.end(running)
     apps.check_counts(folder.out, ROWS)
     assert [e["kind"] for e in apps.journal_of(folder.root)].count("host_lost") == 1
+
+
+@pytest.mark.slow
+def test_hosts_that_outlived_their_daemon_still_go_down_with_their_executor(start: Start, folder: Folder) -> None:
+    driver = start("counts", "--master", CLUSTER)
+    driver.wait_for_checkpoint()
+    lost = next(host for host in driver.picture.hosts if "count/0" in host.shards)
+    os.kill(psutil.Process(lost.pid).ppid(), signal.SIGTERM)
+    driver.wait_for_epoch(driver.picture.epoch + 3)
+    assert lost.pid in {host.pid for host in driver.picture.hosts}
+    kill(driver, executor="count/0")
+    apps.wait_until(lambda: not psutil.pid_exists(lost.pid), "the end of its host")
+    driver.finish()
+    apps.check_counts(folder.out, MANY)
