@@ -23,8 +23,8 @@ from perseid.bench.measuring.side import Side, SideFailed
 from perseid.bench.schemes import picture, running, tables
 from perseid.bench.schemes import storage as places
 from perseid.bench.schemes.comparing import Comparison, Seen, judge
-from perseid.bench.schemes.plan import FULL, NO_CHECKPOINTS, AppPlan, Case, plans
-from perseid.bench.schemes.reading import recovery, taken_per_s, window
+from perseid.bench.schemes.plan import FULL, LOAD, NO_CHECKPOINTS, STANDING_STILL, AppPlan, Case, plans
+from perseid.bench.schemes.reading import pace, recovery, window
 from perseid.checkpoint.oracle import Recording
 from perseid.errors import PerseidError, SettingsError
 
@@ -101,22 +101,24 @@ def _measure(
         side.call(place.join)
         side.call(ours.begin)
         side.call(place.leave)
-        for planned in chosen:
-            epoch_s, state_bytes = side.call(running.warm, next(iter(planned.cases())), place.folder / "warm", warm_s)
-            plan = planned.at_pace(epoch_s, state_bytes)
-            tell(
-                f"{plan.app} is warm; a window is {plan.window_s:g} s, its state {state_bytes / 1e6:.0f} MB on average"
-            )
-            if plan.window_s < 0.95 * plan.needed_s(epoch_s):
-                tell(f"[yellow]too short: its state needs {plan.needed_s(epoch_s):.0f} s on this machine now[/yellow]")
+        for plan in chosen:
+            epoch_s, state_bytes = side.call(running.warm, next(iter(plan.cases())), place.folder / "warm", warm_s)
+            tell(f"{plan.app} is warm; its state is {state_bytes / 1e6:.0f} MB on average")
             recorded: Recording | None = None
             for case in plan.cases():
-                ran = _run(side, case, place, recorded, found, tell)
-                if ran is not None and case.scheme == NO_CHECKPOINTS:
+                if plan.most_s < 0.95 * plan.needed_s(epoch_s):
+                    needed = f"its state needs a window of {plan.needed_s(epoch_s):.0f} s on this machine now"
+                    tell(f"[yellow]{needed}, and gets {plan.most_s:.0f} s[/yellow]")
+                ran = _run(side, plan.at_pace(case, epoch_s, state_bytes), place, recorded, found, tell)
+                if ran is None:
+                    continue
+                if case.scheme == NO_CHECKPOINTS:
                     recorded = Recording.from_journal(ran.journal)
+                if case.scheme not in STANDING_STILL:
+                    epoch_s = found.comparison.seen[-1].epoch_s
             for most in found.comparison.of(plan.app, "baseline", 0):
                 for case in plan.loaded(most.taken_per_s):
-                    _run(side, case, place, None, found, tell)
+                    _run(side, plan.at_pace(case, most.epoch_s / LOAD, state_bytes), place, None, found, tell)
 
 
 def _run(
@@ -141,14 +143,14 @@ def _read(case: Case, ran: running.Ran) -> Seen:
     measured_ms = case.measured_s * 1000
     found = window(ran.journal, ran.from_ms, measured_ms, case.rate)
     lost = recovery(ran.journal, ran.kills_ms) if ran.kills_ms else None
-    taken = taken_per_s(ran.journal, ran.from_ms, measured_ms)
-    return Seen(case, found, lost, ran.busy_share, ran.unsynced_ms, taken)
+    taken_per_s, epoch_s = pace(ran.journal, ran.from_ms, measured_ms)
+    return Seen(case, found, lost, ran.busy_share, ran.unsynced_ms, taken_per_s, epoch_s)
 
 
 def _line(seen: Seen) -> str:
     case, found = seen.case, seen.window
     name = f"{case.app} {case.scheme}{'' if case.rate is None else ', load'}"
-    said = f"{name:20}{found.rows_per_s:9,.0f} rows/s, latency {found.latency_ms:5,.0f} ms"
+    said = f"{name:20}{case.window_s:5.1f} s: {found.rows_per_s:9,.0f} rows/s, latency {found.latency_ms:5,.0f} ms"
     if found.checkpoints:
         said += f", {found.rounds:.0f} checkpoints: {found.bytes / 1e6:5.1f} MB in {found.checkpoint_ms:4,.0f} ms each"
     if seen.recovery is not None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from perseid.checkpoint.alert import Alert
 from perseid.checkpoint.policy import Decision, Reason, Standing
-from perseid.checkpoint.profile import Profile, profile
+from perseid.checkpoint.profile import LOW, Profile, profile
 from perseid.checkpoint.size_reports import (
     AskSizes,
     Noted,
@@ -98,19 +98,22 @@ class Adaptive:
         return ()
 
     def advance(self, now_ms: int) -> tuple[SizeCommand, ...]:
-        if self.alert is not None and self._missed(self.alert, now_ms):
+        if self.alert is not None and self._better_comes(self.alert, now_ms):
             facts, self.alert = self.alert.facts, None
-            return (Quieten(), Noted("moment_missed", facts))
+            return (Quieten(), Noted("moment_passed", facts))
         if now_ms < self.ends_ms or not self.covered:
             return ()
         return self._next_period(now_ms)
 
-    def _missed(self, alert: Alert, now_ms: int) -> bool:
-        """Has the state grown again since the moment, while the checkpoint before was still being written, and will another come?"""
-        if alert.moment_ms is None or self.profile is None or self.profile.apart_ms is None:
+    def _better_comes(self, alert: Alert, now_ms: int) -> bool:
+        """Is this the moment, but a poor one (the state has grown since, or did not become as small as it does), and will there be
+        another before the period ends?"""
+        if alert.moment_ms is None or self.profile is None:
             return False
-        late = now_ms > alert.moment_ms + max(self.profile.lag_ms, PONDER_MS)
-        return late and alert.moment_ms + self.profile.apart_ms < self.ends_ms
+        next_ms = self.profile.next_ms(alert.moment_ms)
+        if next_ms is None or next_ms >= self.ends_ms:
+            return False
+        return alert.size_at(now_ms) > LOW * max(self.profile.usual, alert.low)
 
     def decide(self, seen: Standing) -> Decision | None:
         if self.covered or not seen.moved:

@@ -29,6 +29,7 @@ class Alert:
     rates: dict[ShardId, float] = field(default_factory=dict)
     fresh: bool = True  # nobody told of a turn since all answered: the total is that of one moment
     moment_ms: int | None = None  # since when it is the moment
+    told_ms: int = 0  # when a shard last told its size
 
     def answered(self, answers: Iterable[ShardSize], now_ms: int) -> None:
         for answer in answers:
@@ -45,6 +46,7 @@ class Alert:
         self._look(now_ms)
 
     def _look(self, now_ms: int) -> None:
+        self.told_ms = now_ms
         if not self.is_moment:
             self.moment_ms = None
         elif self.moment_ms is None:
@@ -58,6 +60,10 @@ class Alert:
     def rate(self) -> float:
         """The aggregated rate of change (ICR)."""
         return sum(self.rates.values())
+
+    def size_at(self, now_ms: int) -> float:
+        """How large the state is by now, if it grows on as it did."""
+        return self.total + max(0.0, self.rate) * (now_ms - self.told_ms) / 1000
 
     @property
     def complete(self) -> bool:

@@ -18,6 +18,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from statistics import fmean
 
 from perseid.checkpoint.size_reports import Observed, SizePoint
 from perseid.vocabulary import ShardId
@@ -111,8 +112,17 @@ class Profile:
     s_max: int  # the threshold for alert mode
     fallen: int = 0  # the threshold for a state that has fallen and may have grown a little since
     lows: Mapping[ShardId, int] = field(default_factory=dict)  # how small dynamic shards are when they are small enough
-    lag_ms: int = 0  # how long after a minimum it is noticed
-    apart_ms: int | None = None  # from one moment as small as the threshold to the next; None: there were less than two
+    usual: int = (
+        0  # how large the state was at its small moments, on average, if each had been met as well as it can be
+    )
+    apart_ms: int | None = None  # from one moment as small as the threshold to the next; None: there was none
+    only_ms: int | None = None  # when the only one was: then ``apart_ms`` is the least it can be
+
+    def next_ms(self, moment_ms: int) -> int | None:
+        """When the moment after this one is to be expected; None: nothing is known of that."""
+        if self.apart_ms is None:
+            return None
+        return moment_ms + (self.apart_ms if self.only_ms is None else max(self.apart_ms, moment_ms - self.only_ms))
 
     @property
     def threshold(self) -> int:
@@ -163,27 +173,31 @@ def profile(
     fallen = max(round(around(p.at_ms, lag_samples)) for p in minima)
     threshold = max(s_max, round(s_min * (1 + RELAXATION)))
     moments = [p for p in total.lows() if p.bytes <= max(threshold, fallen)]
-    lows = {}
-    if moments:
-        lowest = min(moments, key=lambda p: p.bytes)
-        small = _small([(around(p.at_ms, -1), p.bytes, around(p.at_ms, 1)) for p in moments])
-        share = small / lowest.bytes if lowest.bytes else 0.0
-        lows = {shard: round(share * f.at(lowest.at_ms)) for shard, f in by_shard.items()}
-    apart_ms = round((moments[-1].at_ms - moments[0].at_ms) / (len(moments) - 1)) if len(moments) > 1 else None
-    lag_ms = round(lag_samples * max(observed[shard].interval_ms for shard in dynamic))
-    return Profile(dynamic, minima, s_min, threshold, fallen, lows, lag_ms, apart_ms)
+    if not moments:
+        return Profile(dynamic, minima, s_min, threshold, fallen)
+    lowest = min(moments, key=lambda p: p.bytes)
+    small, usual = _small([(around(p.at_ms, -1), p.bytes, around(p.at_ms, 1)) for p in moments])
+    share = small / lowest.bytes if lowest.bytes else 0.0
+    lows = {shard: round(share * f.at(lowest.at_ms)) for shard, f in by_shard.items()}
+    first_ms, last_ms = moments[0].at_ms, moments[-1].at_ms
+    if len(moments) > 1:
+        apart_ms, only_ms = round((last_ms - first_ms) / (len(moments) - 1)), None
+    else:  # had they been closer, there would have been another
+        apart_ms, only_ms = max(first_ms - total.points[0].at_ms, total.points[-1].at_ms - first_ms), first_ms
+    return Profile(dynamic, minima, s_min, threshold, fallen, lows, round(usual), apart_ms, only_ms)
 
 
-def _small(falls: Sequence[tuple[float, int, float]]) -> float:
+def _small(falls: Sequence[tuple[float, int, float]]) -> tuple[float, float]:
     """The size to checkpoint at when a state falls to it, for the least bytes in all the falls that were seen: to what it fell in the end,
     how large it was one size before, and one after. Too small a size is not reached, and the state is seen when it grows again; too
-    large a one is passed on the way down."""
+    large a one is passed on the way down. And how many bytes that would have been on average. A state of nothing is not waited for."""
 
     def bytes_at(size: float) -> float:
-        return sum(size if size >= before else low if low <= size else after for before, low, after in falls)
+        return fmean(size if size >= before else low if 0 < low <= size else after for before, low, after in falls)
 
     sizes = {more * low for _, low, _ in falls for more in (LOW, 1 + RELAXATION)}
-    return min(sizes, key=lambda size: (bytes_at(size), -size))
+    small = min(sizes, key=lambda size: (bytes_at(size), -size))
+    return small, bytes_at(small)
 
 
 def _filled(points: tuple[SizePoint, ...]) -> tuple[SizePoint, ...]:

@@ -159,8 +159,8 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
     "alert_began": lambda r: (
         f"alert: the state is {size(r['bytes'])}, not above {size(r['threshold'])}; the checkpoint waits for the moment"
     ),
-    "moment_missed": lambda r: (
-        f"the state was {size(r['bytes'])}, but the checkpoint before was still being written; another moment will come"
+    "moment_passed": lambda r: (
+        f"the state was {size(r['bytes'])}; it is expected to be smaller once more before the period ends"
     ),
     "period_too_short": lambda r: (
         f"the checkpoint period of {duration(r['period_ms'])} is shorter than an epoch:"

@@ -5,7 +5,7 @@ from rich.console import Console
 
 from perseid.bench.schemes import tables
 from perseid.bench.schemes.comparing import CLAIMS, Claim, Comparison, Seen, judge
-from perseid.bench.schemes.plan import FULL, JUDGED, LOADED, QUICK, SCHEMES, AppPlan, Case, plans
+from perseid.bench.schemes.plan import FULL, JUDGED, LOAD, LOADED, QUICK, SCHEMES, AppPlan, Case, plans
 from perseid.bench.schemes.reading import PARTS, Checkpoint, Recovery, Window
 
 
@@ -149,15 +149,33 @@ def test_the_picture_is_drawn_of_what_there_is(tmp_path):
 
 def test_a_window_is_as_long_as_five_cycles_of_the_state_need():
     plan = AppPlan("tmi", 1.0, 1.0, 20, 1, (JUDGED,), 60.0)
-    assert plan.at_pace(0.5, 1e6).window_s == pytest.approx(5 * 10)
-    assert plan.at_pace(9.0, 1e6).window_s == 60
+    case = next(plan.cases())
+    assert plan.at_pace(case, 0.5, 1e6).window_s == pytest.approx(5 * 10)
+    assert plan.at_pace(case, 9.0, 1e6).window_s == 60
+
+
+@pytest.mark.parametrize("plan", [*FULL, *QUICK], ids=lambda plan: f"{plan.app}-{plan.parts}")
+def test_a_cycle_of_the_state_is_a_whole_number_of_epochs(plan):
+    """Else no two cycles have their smallest state at the same place, and none has its epoch in another."""
+    pytest.importorskip("sklearn")
+    from perseid.apps.bcp.generate import Campus
+    from perseid.apps.catalogue import CATALOGUE
+    from perseid.apps.signalguru.generate import Town
+    from perseid.apps.tmi.generate import City
+
+    cycle = {
+        "tmi": City.of(plan.scale, plan.minutes, 0), "bcp": Campus.of(plan.scale, plan.minutes, 0), "signalguru": Town.of(plan.scale, 0)
+    }[plan.app].rows(1)  # fmt: skip
+    assert (
+        CATALOGUE[plan.app].epoch_rows(scale=plan.scale, minutes=plan.minutes, parts=plan.parts) * plan.parts == cycle
+    )
 
 
 def test_a_storage_as_the_papers_takes_the_state_in_22_percent_of_a_period():
-    plan = AppPlan("tmi", 1.0, 1.0, 20, 1, (JUDGED,), 60.0).at_pace(9.0, 100e6)
-    per_s = {case.checkpoints: case.storage_bytes_per_s for case in plan.cases()}
+    plan = AppPlan("tmi", 1.0, 1.0, 20, 1, (JUDGED,), 60.0)
+    per_s = {case.checkpoints: plan.at_pace(case, 0.6, 100e6).storage_bytes_per_s for case in plan.cases()}
     assert per_s[JUDGED] == pytest.approx(100e6 / (0.21875 * 20)) and len(set(per_s.values())) == 1
-    loaded = next(plan.loaded(1000.0))
+    loaded = plan.at_pace(next(plan.loaded(1000.0)), 0.8, 100e6)
     assert loaded.storage_bytes_per_s * loaded.period_s == pytest.approx(per_s[JUDGED] * 20), "its periods are longer"
 
 
@@ -183,8 +201,8 @@ def test_latency_is_judged_under_load_and_kept_apart_from_that_of_epochs():
 
 
 def test_under_load_rows_come_at_one_rate_whatever_the_scheme_and_cycles_take_longer():
-    plan = AppPlan("tmi", 1.0, 1.0, 20, 1, (JUDGED,), 60.0).at_pace(0.36, 1e6)
-    cases = list(plan.loaded(1000.0))
+    plan = AppPlan("tmi", 1.0, 1.0, 20, 1, (JUDGED,), 60.0)
+    cases = [plan.at_pace(case, 0.36 / LOAD, 1e6) for case in plan.loaded(1000.0)]
     assert {c.scheme for c in cases} == set(LOADED)
     assert {(c.rate, c.window_s, c.kills) for c in cases} == {(750.0, 48.0, 0)}
     assert cases[-1].name == "tmi_baseline_3_load"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from perseid.bench.schemes.reading import checkpoints, curve, recovery, taken_per_s, window
+from perseid.bench.schemes.reading import checkpoints, curve, pace, recovery, window
 
 UNITS = ["phones", "modes"]
 
@@ -84,7 +84,7 @@ def test_under_load_a_row_waits_from_the_time_it_came():
     assert found.latency_ms == pytest.approx((10 * (50 + 100) + 40 * (700 + 300)) / 50)
     assert found.p99_ms == 700 + 300
     assert window(journal, 1000, 2000).latency_ms == pytest.approx((10 * 100 + 40 * 300) / 50), "from admission"
-    assert taken_per_s(journal, 2000, 1000) == 40
+    assert pace(journal, 2000, 1000) == (40, 1.0) and pace(journal, 1000, 2000) == (25, 1.0)
 
 
 def test_the_last_checkpoint_of_a_run_is_not_the_windows():

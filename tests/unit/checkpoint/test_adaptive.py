@@ -75,14 +75,14 @@ def test_a_moment_that_passed_while_the_last_checkpoint_was_written_is_not_made_
     run = drive(adaptive(curves, profile_periods=1), curves, 3 * PERIOD, bytes_per_s=8e6)
     (_, first, large), (_, second, small), *_ = run.taken
     assert first.reason is Reason.PROFILING and large > 30e6
-    assert [note.kind for _, note in run.notes].count("moment_missed") == 1
+    assert [note.kind for _, note in run.notes].count("moment_passed") == 1
     assert second.reason is Reason.MINIMUM and small < 15e6
 
 
 def test_a_moment_that_passed_is_made_up_for_where_no_other_will_come() -> None:
     curves = [sawtooth(PERIOD * 2 // 3, 100e6, low=5e6, phase_ms=15_000)]
     run = drive(adaptive(curves, profile_periods=1), curves, 2 * PERIOD, bytes_per_s=8e6)
-    assert not [note for _, note in run.notes if note.kind == "moment_missed"]
+    assert not [note for _, note in run.notes if note.kind == "moment_passed"]
     assert [d.reason for _, d, _ in run.taken] == [Reason.PROFILING, Reason.MINIMUM]
 
 

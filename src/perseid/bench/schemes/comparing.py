@@ -28,6 +28,7 @@ class Seen:
     busy_share: float
     unsynced_ms: float
     taken_per_s: float = 0.0  # rows of the source
+    epoch_s: float = 0.0  # how long an epoch took, from one to the next
 
 
 LOAD_LATENCIES: Mapping[str, Callable[[Window], float]] = {"latency": lambda w: w.latency_ms, "p99": lambda w: w.p99_ms}
@@ -108,6 +109,7 @@ def _recovered(number: Callable[[Recovery], float]) -> Callable[[Seen], float | 
 
 
 _NUMBERS: Mapping[str, Callable[[Seen], float | None]] = {
+    "window_s": lambda s: s.case.window_s,
     "rows_per_s": lambda s: s.window.rows_per_s,
     "latency_ms": lambda s: s.window.latency_ms,
     "busy_percent": lambda s: 100 * s.busy_share,
@@ -126,7 +128,7 @@ _NUMBERS: Mapping[str, Callable[[Seen], float | None]] = {
     "recovery_catch_up_ms": _recovered(lambda r: r.catch_up_ms),
     "recovery_mb": _recovered(lambda r: r.bytes / 1e6),
 }
-_PLAIN = frozenset({"rows_per_s", "latency_ms", "busy_percent", "sizing_percent"})
+_PLAIN = frozenset({"window_s", "rows_per_s", "latency_ms", "busy_percent", "sizing_percent"})
 
 
 # -- verdicts ---------------------------------------------------------------------------------------------------------

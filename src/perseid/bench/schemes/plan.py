@@ -1,8 +1,9 @@
 """What is run: every application under every scheme, with so many checkpoints in a window of time (M9).
 
 In the paper a state rises and falls at least once between two of three checkpoints. So a window is as long as the machine needs for
-five cycles of the state; it is measured while the application warms up. With one checkpoint the period is a whole
-window; eight come eight times as often, and three of their periods are enough to tell.
+five cycles of the state. How long that is, the last run tells that stood still for nothing (at first, the warm-up): a machine's pace
+changes from run to run. With one checkpoint the period is a whole window; eight come eight times as often, and three of their periods
+are enough to tell.
 
 How slow a storage is says nothing by itself: what matters is how long it holds an application up. In the paper throughput rises by 28 %, on
 average, if an application need not stand still for its three checkpoints (from ``source`` to ``parallel``): so it stood still for 22 %
@@ -28,6 +29,8 @@ PROFILE_PERIODS = 1
 """What ``adaptive`` learns from, again and again: more would make the benchmark long."""
 KILLS, QUICK_KILLS = 3, 1
 """How often all hosts are killed at the end of a run whose recovery is compared: how fast Spark starts new ones differs much."""
+STANDING_STILL = ("baseline", "source")
+"""Schemes whose epochs take longer than the machine needs for them."""
 RECOVERED = ("parallel", "adaptive", "oracle")
 """The schemes whose recovery the paper compares; under the others hosts are killed once."""
 LEAST_WARM_S, QUICK_LEAST_WARM_S = 5.0, 2.0
@@ -53,7 +56,7 @@ class Case:
     queue: int  # how many epochs may wait between two units
     scheme: str
     checkpoints: int  # in a window
-    window_s: float
+    window_s: float = 12.0  # until the machine's pace is known
     state_bytes: float = 0.0  # on average
     rate: float | None = None  # rows a second, under load
     quick: bool = False
@@ -108,18 +111,16 @@ class AppPlan:
     app: str
     scale: float
     minutes: float
-    parts: int  # epochs in which its state rises and falls
+    parts: int  # epochs in which its state rises and falls: a whole number, or no two cycles are alike
     queue: int  # how many may wait between two units: where the second one falls, the first must not be ahead of it
     counts: tuple[int, ...]  # checkpoints in a window, besides none
     most_s: float  # a window is no longer, however slow the machine
-    window_s: float = 12.0  # until it is measured
-    state_bytes: float = 0.0  # on average; likewise
     quick: bool = False
 
-    def at_pace(self, epoch_s: float, state_bytes: float) -> AppPlan:
-        """With windows as long as this machine needs, at so many seconds an epoch and so much state on average."""
+    def at_pace(self, case: Case, epoch_s: float, state_bytes: float) -> Case:
+        """With a window as long as this machine needs, at so many seconds an epoch; its state is so large on average."""
         window_s = round(min(self.most_s, self.needed_s(epoch_s)), 1)
-        return replace(self, window_s=window_s, state_bytes=state_bytes)
+        return replace(case, window_s=window_s, state_bytes=state_bytes)
 
     def needed_s(self, epoch_s: float) -> float:
         """Less is too short: some periods have no moment when the state is small."""
@@ -137,14 +138,13 @@ class AppPlan:
                 yield self._case(scheme, count)
 
     def loaded(self, most_rows_per_s: float) -> Iterator[Case]:
-        """Under load: a part of what the baseline takes at most. A cycle of the state takes so much longer."""
-        window_s = round(self.window_s / LOAD, 1)
+        """Under load: a part of what the baseline takes at most. A cycle of the state takes so much longer than under it."""
         for scheme in reversed(LOADED):
-            yield replace(self._case(scheme, JUDGED), window_s=window_s, rate=LOAD * most_rows_per_s)
+            yield replace(self._case(scheme, JUDGED), rate=LOAD * most_rows_per_s)
 
     def _case(self, scheme: str, checkpoints: int) -> Case:
         about = self.app, self.scale, self.minutes, self.parts, self.queue
-        return Case(*about, scheme, checkpoints, self.window_s, self.state_bytes, quick=self.quick)
+        return Case(*about, scheme, checkpoints, quick=self.quick)
 
 
 def _turned(names: tuple[str, ...], by: int) -> tuple[str, ...]:
@@ -152,9 +152,9 @@ def _turned(names: tuple[str, ...], by: int) -> tuple[str, ...]:
 
 
 FULL = (
-    AppPlan("tmi", 0.25, 10.0, 15, 1, (JUDGED, 1, 8), 60.0),
-    AppPlan("bcp", 0.3, 10.0, 20, 2, (JUDGED, 1, 8), 60.0),
-    AppPlan("signalguru", 0.07, 1.0, 16, 2, (JUDGED, 1, 8), 60.0),
+    AppPlan("tmi", 0.25, 10.0, 20, 1, (JUDGED, 1, 8), 75.0),
+    AppPlan("bcp", 0.3, 10.0, 25, 2, (JUDGED, 1, 8), 75.0),
+    AppPlan("signalguru", 0.07, 1.0, 20, 2, (JUDGED, 1, 8), 75.0),
 )
 QUICK = (
     AppPlan("bcp", 0.03, 1.0, 15, 2, (JUDGED,), 6.0, quick=True),

@@ -121,11 +121,12 @@ def window(entries: Sequence[Entry], from_ms: float, length_ms: float, rate: flo
     )
 
 
-def taken_per_s(entries: Sequence[Entry], from_ms: float, length_ms: float) -> float:
-    """Rows of the source a second, of epochs that were committed in a window."""
+def pace(entries: Sequence[Entry], from_ms: float, length_ms: float) -> tuple[float, float]:
+    """Rows of the source a second, of epochs that were committed in a window; and how many seconds there are from one epoch to the next."""
     came = {e["epoch"]: e["rows"] for e in entries if e["kind"] == "epoch_admitted"}
     done = [e for e in entries if e["kind"] == "epoch_committed" and from_ms <= e["at_ms"] < from_ms + length_ms]
-    return float(sum(came.get(e["epoch"], 0) for e in done)) * 1000 / length_ms
+    rows = float(sum(came.get(e["epoch"], 0) for e in done))
+    return rows * 1000 / length_ms, length_ms / 1000 / max(1, len(done))
 
 
 def _waited_ms(entries: Iterable[Entry], rate: float) -> dict[int, float]:
