@@ -66,11 +66,16 @@ class Run:
 
 
 def drive(
-    policy: Policy, curves: Sequence[Curve], until_ms: int, epoch_ms: int = 500, bytes_per_s: float = math.inf
+    policy: Policy,
+    curves: Sequence[Curve],
+    until_ms: int,
+    epoch_ms: int = 500,
+    bytes_per_s: float = math.inf,
+    times_ms: Sequence[int] | None = None,
 ) -> Run:
     """Every epoch each shard sees its size; what it says reaches the policy, and answers come, before the next epoch.
 
-    While a checkpoint is being written, the policy is not asked for another.
+    While a checkpoint is being written, the policy is not asked for another. ``times_ms``: when epochs end, if not evenly.
     """
     run = Run()
     written_ms = 0.0
@@ -96,7 +101,7 @@ def drive(
         carry_out(policy.take_in(report, now_ms), now_ms)
 
     carry_out(policy.begin(0), 0)
-    for number, now_ms in enumerate(range(0, until_ms, epoch_ms), start=1):
+    for number, now_ms in enumerate(times_ms or range(0, until_ms, epoch_ms), start=1):
         for watch, curve in zip(watches, curves, strict=True):
             for notice in watch.sized(now_ms, round(curve(now_ms))):
                 hear(notice, now_ms)

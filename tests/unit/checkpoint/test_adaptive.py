@@ -6,14 +6,14 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
-from curves import Curve, Run, adaptive, drive, random_sawteeth, sawtooth, shard
+from curves import Curve, Run, adaptive, drive, polyline, random_sawteeth, sawtooth, shard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from perseid.checkpoint.adaptive import PONDER_MS
 from perseid.checkpoint.oracle import Oracle, Recording
 from perseid.checkpoint.policy import Decision, FixedPeriod, Policy, Reason, Standing
-from perseid.checkpoint.profile import profile
+from perseid.checkpoint.profile import Profile, profile
 from perseid.checkpoint.size_reports import (
     AskSizes,
     Observed,
@@ -84,6 +84,38 @@ def test_a_moment_that_passed_is_made_up_for_where_no_other_will_come() -> None:
     run = drive(adaptive(curves, profile_periods=1), curves, 2 * PERIOD, bytes_per_s=8e6)
     assert not [note for _, note in run.notes if note.kind == "moment_passed"]
     assert [d.reason for _, d, _ in run.taken] == [Reason.PROFILING, Reason.MINIMUM]
+
+
+def test_a_moment_that_passed_is_waited_for_again_though_the_profile_knows_of_one_only() -> None:
+    """It fell once in the profile's period. That it falls again so soon is known when it does."""
+    falls = ((0, 50), (16, 90), (16.5, 5), (33.5, 90), (34, 5), (48.5, 80), (49, 5), (70, 95))
+    curves = [polyline(*((at, size * 1e6) for at, size in falls))]
+    run = drive(adaptive(curves, profile_periods=1), curves, 2 * PERIOD, bytes_per_s=8e6)
+    (_, first, large), (at_ms, second, small) = run.taken
+    assert first.reason is Reason.PROFILING and large > 60e6, "is being written until 39 s"
+    assert [note.kind for _, note in run.notes].count("moment_passed") == 1
+    assert second.reason is Reason.MINIMUM and (at_ms, small) == (49_000, 5_000_000)
+
+
+def test_a_moment_that_is_not_as_small_as_usual_is_passed_over_where_another_will_come() -> None:
+    """Every second fall is half as deep; a period has two to three of them."""
+    falls = [(0.0, 90.0)]
+    for number in range(60):
+        falls += [(10 * number + 9.5, 90.0), (10 * number + 10.0, 9.0 if number % 2 else 5.0)]
+    curves = [polyline(*((at, size * 1e6) for at, size in falls))]
+    run = after(drive(adaptive(curves), curves, 18 * PERIOD), PROFILING)
+    assert {d.reason for _, d, _ in run.taken} == {Reason.MINIMUM}
+    assert run.mean_bytes < 6e6
+
+
+def test_how_far_apart_moments_are_is_at_least_how_long_there_was_only_one() -> None:
+    sizes = ((0, 2_000_000), (20_000, 52_000_000), (21_000, 1_000_000), (30_000, 30_000_000))
+    once = Observed(1_000_000, 27e6, 31, tuple(SizePoint(*size) for size in sizes))
+    found = profile({shard(0): once}, 0, PERIOD)
+    assert (found.apart_ms, found.only_ms) == (21_000, 21_000)
+    assert found.next_ms(22_000) == 43_000, "the same one, seen late"
+    assert found.next_ms(51_000) == 81_000, "the second; so they are 30 s apart"
+    assert Profile(frozenset(), (), 0, 0).next_ms(1) is None
 
 
 def test_a_shard_that_is_seldom_sized_does_not_raise_the_threshold_for_the_others() -> None:
