@@ -72,6 +72,8 @@ class Adaptive:
             self.begins_ms = max(now_ms, self.begins_ms)
         self.alert, self.profiling, self.observed = None, None, {}
         self.observing_ms = self.begins_ms
+        if not self.fresh:  # from the next period on: the rest of one is none
+            self.observing_ms += ((now_ms - self.begins_ms) // self.period_ms + 1) * self.period_ms
         return (Quieten(anew=True),)
 
     def take_in(self, report: SizeReport, now_ms: int) -> tuple[SizeCommand, ...]:

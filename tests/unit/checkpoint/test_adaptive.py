@@ -118,6 +118,22 @@ def test_how_far_apart_moments_are_is_at_least_how_long_there_was_only_one() -> 
     assert Profile(frozenset(), (), 0, 0).next_ms(1) is None
 
 
+def test_after_a_recovery_the_old_profile_holds_until_whole_periods_were_seen() -> None:
+    """What is left of a period may have no small moment at all, or nothing but one."""
+    curves = [sawtooth(PERIOD // 3, 100e6, low=5e6)]
+    policy = adaptive(curves, profile_periods=1)
+    drive(policy, curves, 2 * PERIOD)
+    known = policy.profile
+    assert known is not None and known.usable and policy.covered
+    policy.begin(2 * PERIOD + 25_000)
+    asked = {}
+    for period in (3, 4, 5):
+        asked[period] = [c.observed for c in policy.advance(period * PERIOD) if isinstance(c, AskSizes)]
+        assert policy.profile is known
+        policy.started(Decision(Reason.MINIMUM), period * PERIOD + 1000)
+    assert asked[3] == [False] and asked[4] == [True]
+
+
 def test_a_shard_that_is_seldom_sized_does_not_raise_the_threshold_for_the_others() -> None:
     """A minimum is noticed two sizes later: of the shard whose minimum it is."""
     fast = Observed(
