@@ -52,7 +52,7 @@ class Checkpointing:
     done: CompletedCheckpoint | None = None  # what the pending one will be, once its manifest is durable
     decision: Decision | None = None  # why the pending one was started
     trimmed_by: CheckpointId | None = None  # the newest ever completed here: what streams and outputs are trimmed by
-    retired: set[CheckpointId] = field(default_factory=set)  # no longer kept, but newer ones stand on their files
+    retired: set[CheckpointId] = field(default_factory=set)  # given up, or not kept though newer ones need their files
     found: int = 0  # at the start: a driver may die before it trims
     now_ms: int = 0
     warned: bool = False  # that the period is shorter than an epoch
@@ -292,6 +292,7 @@ class Checkpointing:
         if self.pending is None or self.committing:
             return ()
         command = AbortCheckpoint(self.pending.id, reason)
+        self.retired.add(self.pending.id)  # a child may write its snapshot after all: with the next trim that goes, too
         if self.decision is not None:
             self.policy.aborted(self.decision, self.now_ms)
         self._clear()
