@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from worlds import TestWorld, calm
 
 from perseid.checkpoint.schemes import parallel
@@ -15,7 +16,7 @@ from perseid.simulation.faults import FaultPlan, Planned, Storage
 from perseid.simulation.graphs import chain
 from perseid.simulation.jobs import JobFailed
 from perseid.simulation.root import Snapshot
-from perseid.simulation.scenario import Scenario
+from perseid.simulation.scenario import Scenario, Times
 from perseid.simulation.site import Site
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, UnitName
 
@@ -189,3 +190,14 @@ def test_nothing_is_trimmed_while_a_recovery_is_on_its_way_back_from_an_older_ch
     (replay,) = [c for c in commands if isinstance(c, do.ReplayShards)]
     ended = controller.handle(on.ReplayFinished(replay.unit, replay.attempt), 103)
     assert [c for c in ended if isinstance(c, do.Trim)], "now it may go"
+
+
+@pytest.mark.parametrize("kill_ms", range(1000, 3000, 250))
+def test_a_snapshot_written_after_its_checkpoint_was_given_up_does_not_stay(kill_ms: int) -> None:
+    """A host is killed while all save; the children of the others write on, into a folder that was deleted."""
+    times = Times(snapshot=(150, 400))
+    world = TestWorld(replace(calm(chain(1, shards=4), epochs=200, hosts=3), times=times))
+    world.later(kill_ms, lambda: world.kill(world.controller.routing.of(OperatorName("o0"))[0].host))
+    world.to_the_end()
+    kept = {int(path.partition("/")[0]) for path in world.root.files}
+    assert kept <= world.root.manifests.keys(), "files of a checkpoint that is none"
