@@ -112,9 +112,7 @@ class Profile:
     s_max: int  # the threshold for alert mode
     fallen: int = 0  # the threshold for a state that has fallen and may have grown a little since
     lows: Mapping[ShardId, int] = field(default_factory=dict)  # how small dynamic shards are when they are small enough
-    usual: int = (
-        0  # how large the state was at its small moments, on average, if each had been met as well as it can be
-    )
+    usual: int = 0  # how large the state was at its small moments, on average, had each been met as well as it can be
     apart_ms: int | None = None  # from one moment as small as the threshold to the next; None: there was none
     only_ms: int | None = None  # when the only one was: then ``apart_ms`` is the least it can be
 
