@@ -42,6 +42,32 @@ def test_what_threads_have_freed_is_not_kept() -> None:
     assert int(ran.stdout) < 20_000_000  # of 8 times 50 MB; 40 to 90 MB are kept otherwise
 
 
+USE_AGAIN = """
+import resource
+import numpy as np
+from perseid.spark.allocators import sparing
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(200):
+        np.ones(130_000)  # a megabyte: 254 pages
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+with sparing():
+    within = faults()
+print(within, faults())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for page faults")
+def test_a_worker_that_was_a_host_uses_its_memory_again() -> None:
+    """Else tasks that Spark runs in it later pay for every page of every large piece."""
+    ran = subprocess.run([sys.executable, "-c", USE_AGAIN], capture_output=True, text=True, check=True)
+    within, afterwards = map(int, ran.stdout.split())
+    assert within > 200 * 200, "a host gives every piece back"
+    assert afterwards < 2 * 254
+
+
 def test_the_collector_is_as_it_was_afterwards() -> None:
     usual = gc.get_threshold()
     with sparing():

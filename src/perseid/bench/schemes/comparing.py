@@ -104,7 +104,8 @@ def _alike(run: Seen, epoch: int) -> list[float]:
     return [ms for e, ms in run.window.calm_ms.items() if (e - epoch) % run.case.parts == 0]
 
 
-def _recovered(number: Callable[[Recovery], float]) -> Callable[[Seen], float | None]:
+def recovered(number: Callable[[Recovery], float]) -> Callable[[Seen], float | None]:
+    """A number of a run's recovery; None if no host was killed."""
     return lambda s: None if s.recovery is None else number(s.recovery)
 
 
@@ -123,10 +124,10 @@ _NUMBERS: Mapping[str, Callable[[Seen], float | None]] = {
     "still_percent": lambda s: 100 * s.window.still_share,
     "writing_percent": lambda s: 100 * s.window.writing_share,
     "unsynced_ms": lambda s: s.unsynced_ms,
-    "recovery_ms": _recovered(lambda r: r.ms),
-    **{f"recovery_{part}_ms": _recovered(lambda r, part=part: r.parts_ms[part]) for part in RECOVERY_PARTS},  # type: ignore[misc]
-    "recovery_catch_up_ms": _recovered(lambda r: r.catch_up_ms),
-    "recovery_mb": _recovered(lambda r: r.bytes / 1e6),
+    "recovery_ms": recovered(lambda r: r.ms),
+    **{f"recovery_{part}_ms": recovered(lambda r, part=part: r.parts_ms[part]) for part in RECOVERY_PARTS},  # type: ignore[misc]
+    "recovery_catch_up_ms": recovered(lambda r: r.catch_up_ms),
+    "recovery_mb": recovered(lambda r: r.bytes / 1e6),
 }
 _PLAIN = frozenset({"window_s", "rows_per_s", "latency_ms", "busy_percent", "sizing_percent"})
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perseid.bench.schemes.comparing import LOAD_LATENCIES, Comparison
+from perseid.bench.schemes.comparing import LOAD_LATENCIES, Comparison, recovered
 from perseid.bench.schemes.plan import JUDGED, LOADED, SCHEMES, Case
 from perseid.bench.schemes.reading import NOBODYS, PARTS, RECOVERY_PARTS, Entry, checkpoints, curve
 
@@ -162,8 +162,7 @@ def _recovery_parts(axes: Any, comparison: Comparison, app: str) -> None:
     there = [s for s in (*SCHEMES, "oracle") if any(seen.recovery for seen in comparison.of(app, s, JUDGED))]
 
     def of(scheme: str, part: str) -> float:
-        number = comparison.judged(app, scheme, lambda seen: seen.recovery.parts_ms[part] if seen.recovery else None)
-        return number or 0.0
+        return comparison.judged(app, scheme, recovered(lambda r: r.parts_ms[part])) or 0.0
 
     parts = {part: [of(scheme, part) for scheme in there] for part in RECOVERY_PARTS}
     if there:

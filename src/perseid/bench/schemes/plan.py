@@ -34,6 +34,9 @@ STANDING_STILL = ("baseline", "source")
 RECOVERED = ("parallel", "adaptive", "oracle")
 """The schemes whose recovery the paper compares; under the others hosts are killed once."""
 LEAST_WARM_S, QUICK_LEAST_WARM_S = 5.0, 2.0
+TURNS = 2
+"""How often each scheme is run with the judged number of checkpoints: the second time in reverse order, so that a machine which becomes
+faster or slower meanwhile favours none."""
 CYCLES = 5 / 3
 """Of the state, in a period: so three checkpoints at even times meet it at three different heights, and none is lucky. Where an
 application stands still for 22 % of the time a period has 1.3 cycles, which meet it at three heights, too."""
@@ -127,12 +130,13 @@ class AppPlan:
         return JUDGED * CYCLES * self.parts * epoch_s
 
     def cases(self) -> Iterator[Case]:
-        """Schemes take turns; ours come before what they are compared with, for a machine may become faster as it warms up. The
-        oracle knows the run without checkpoints."""
+        """Schemes take turns, there and back. The oracle knows the run without checkpoints."""
         yield self._case(NO_CHECKPOINTS, 0)
         yield self._case("baseline", 0)
-        for scheme in (*reversed(SCHEMES), "oracle"):
-            yield self._case(scheme, JUDGED)
+        schemes = (*reversed(SCHEMES), "oracle")
+        for turn in range(1 if self.quick else TURNS):
+            for scheme in reversed(schemes) if turn % 2 else schemes:
+                yield self._case(scheme, JUDGED)
         for number, count in enumerate(c for c in self.counts if c != JUDGED):
             for scheme in _turned(SCHEMES, number + 1):
                 yield self._case(scheme, count)

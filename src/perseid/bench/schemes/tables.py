@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from perseid.bench.schemes.comparing import LOAD_LATENCIES, Comparison, Seen, Verdict
+from perseid.bench.schemes.comparing import LOAD_LATENCIES, Comparison, Seen, Verdict, recovered
 from perseid.bench.schemes.plan import JUDGED, LOADED, SCHEMES
-from perseid.bench.schemes.reading import PARTS, RECOVERY_PARTS
+from perseid.bench.schemes.reading import PARTS, RECOVERY_PARTS, Recovery
 
 ALL = (*SCHEMES, "oracle")
 
@@ -102,17 +102,19 @@ def _recoveries(comparison: Comparison) -> Table:
     table = _plain("all hosts killed, ms", "MB", "recovery", *RECOVERY_PARTS, "then: catch up")
     for app in comparison.apps:
         for place, scheme in enumerate(ALL):
-            found = [s.recovery for s in comparison.of(app, scheme, JUDGED) if s.recovery is not None]
-            if not found:
+            if not any(s.recovery for s in comparison.of(app, scheme, JUDGED)):
                 continue
-            one = sorted(found, key=lambda r: r.ms)[len(found) // 2]
+
+            def of(number: Callable[[Recovery], float], app: str = app, scheme: str = scheme) -> float | None:
+                return comparison.judged(app, scheme, recovered(number))
+
             table.add_row(
                 "" if place else app,
                 scheme,
-                "by unit" if scheme == "baseline" else _number(one.bytes / 1e6, 1),
-                _number(one.ms),
-                *(_number(one.parts_ms[part]) for part in RECOVERY_PARTS),
-                _number(one.catch_up_ms),
+                "by unit" if scheme == "baseline" else _number(of(lambda r: r.bytes / 1e6), 1),
+                _number(of(lambda r: r.ms)),
+                *(_number(of(lambda r, part=part: r.parts_ms[part])) for part in RECOVERY_PARTS),  # type: ignore[misc]
+                _number(of(lambda r: r.catch_up_ms)),
             )
     return table
 
