@@ -37,6 +37,7 @@ def sparing() -> Iterator[None]:
     finally:
         gc.unfreeze()
         gc.collect()
+        gc.freeze()  # as the daemon did: Spark collects garbage after every task, and would look at every module each time
         gc.set_threshold(*usual)
         _trim()
         _tell((_MMAP_THRESHOLD, _LARGEST), (_TRIM_THRESHOLD, 2 * _LARGEST))

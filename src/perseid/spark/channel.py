@@ -14,6 +14,7 @@ import hmac
 import io
 import json
 import os
+import select
 import shutil
 import socket
 import struct
@@ -177,6 +178,13 @@ class Connection:
     def deadline(self, seconds: float | None) -> None:
         """How long one read or write may take from now on."""
         self._sock.settimeout(seconds)
+
+    @property
+    def ended(self) -> bool:
+        """Has the peer of an idle connection gone? It says nothing unasked: what there is to read is the end."""
+        poll = select.poll()
+        poll.register(self._sock, select.POLLIN)
+        return bool(poll.poll(0))
 
     def abort(self) -> None:
         """Wake up whoever waits on this connection, from any thread."""

@@ -156,6 +156,8 @@ class Exchange:
                 _forget(address)
                 connection = None
         if connection is None:
+            for other in [of for of, kept in _connections.items() if kept.ended]:  # hosts that are no more
+                _connections.pop(other).close()
             connection = _connections[key] = connect(address, self.secret)
             connection.send(request)
         connection.send_rows(schema, rows)

@@ -80,6 +80,7 @@ class Host:
         self.shards = HeldShards(config.store, self.copies, self.folder, config.operators, self.backups.fetch)
         self.snapshots = Snapshots(config.store, self.copies, self._tell)
         self.ended = threading.Event()
+        self.conversations: set[Connection] = set()  # with tasks, which keep their connections
         self.control = connect(config.controller, config.secret)
 
     # -- life -----------------------------------------------------------------------------------------------------
@@ -107,7 +108,11 @@ class Host:
         finally:
             self.ended.set()
             for listener in listeners:
+                with contextlib.suppress(OSError):
+                    listener.shutdown(socket.SHUT_RDWR)  # wakes its thread, which closing does not
                 listener.close()
+            for connection in tuple(self.conversations):
+                connection.abort()
             self.control.close()
             self.shards.clear()
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -245,6 +250,7 @@ class Host:
             connection = accept(sock, self.config.secret)
         except ChannelError:
             return
+        self.conversations.add(connection)
         try:
             while not self.ended.is_set():
                 request = connection.receive()
@@ -257,6 +263,7 @@ class Host:
         except ChannelError:
             pass
         finally:
+            self.conversations.discard(connection)
             connection.close()
 
     def _answer(self, connection: Connection, request: dict[str, Any], rows: pa.Table) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import weakref
 
 import pytest
 
@@ -73,3 +74,16 @@ def test_the_collector_is_as_it_was_afterwards() -> None:
     with sparing():
         assert gc.get_threshold() != usual
     assert gc.get_threshold() == usual
+    gc.unfreeze()
+
+
+def test_a_worker_that_was_a_host_does_not_look_for_garbage_among_its_modules_after_every_task() -> None:
+    with sparing():
+        cycle: list[object] = []
+        cycle.append(cycle)
+        garbage = weakref.ref(type("Garbage", (), {"cycle": cycle}))
+        del cycle
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    assert frozen > 10_000
+    assert garbage() is None, "what the host left behind was collected before"

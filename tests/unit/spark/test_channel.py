@@ -181,3 +181,14 @@ def test_a_file_comes_whole_or_not_at_all(tmp_path) -> None:  # type: ignore[no-
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["here"]
     connection.close()
     thread.join()
+
+
+def test_a_connection_knows_that_its_peer_has_gone() -> None:
+    gate = threading.Event()
+    address, thread, _ = serve(lambda connection, seen: gate.wait())
+    connection = connect(address, SECRET)
+    assert not connection.ended
+    gate.set()
+    thread.join()
+    assert connection.ended
+    connection.close()
