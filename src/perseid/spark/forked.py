@@ -72,7 +72,10 @@ class Snapshots:
         begun = time.monotonic()
         wrong = [h for h in helds if h.log.applied != command["epoch"] or h.log.poisoned]
         if wrong:
-            self._tell("snapshot_failed", checkpoint=checkpoint, message=f"shard {wrong[0].log.shard} is not there")
+            log = wrong[0].log
+            stands = f"must be restored first: {log.poisoned}" if log.poisoned else f"stands at epoch {log.applied}"
+            told = f"shard {log.shard} cannot be saved at epoch {command['epoch']}: it {stands}"
+            self._tell("snapshot_failed", checkpoint=checkpoint, message=told)
             return None
         for held in helds:
             held.input.snapshot_taken()
