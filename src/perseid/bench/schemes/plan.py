@@ -27,6 +27,9 @@ OFTEN = 3
 """Of more checkpoints than are judged, so many periods are measured."""
 PROFILE_PERIODS = 1
 """What ``adaptive`` learns from, again and again: more would make the benchmark long."""
+LEARNING = 2
+"""Profiles that are made before the window. The first is of an application that begins: its state fills, its epochs are slow, and its first
+checkpoint, large and at no chosen time, is still being written when the next period has begun."""
 KILLS, QUICK_KILLS = 3, 1
 """How often all hosts are killed at the end of a run whose recovery is compared: how fast Spark starts new ones differs much."""
 STANDING_STILL = ("baseline", "source")
@@ -83,14 +86,14 @@ class Case:
 
     @property
     def warm_s(self) -> float:
-        """Until ``adaptive`` has its profile; as long for the others, but for the whole window it needs for one checkpoint.
+        """Until ``adaptive`` has its profiles; as long for the others, but for the whole windows it needs for one checkpoint.
 
         And a quarter of a period more: a checkpoint at the very end of the last period is none of the window's.
         """
         least_s = QUICK_LEAST_WARM_S if self.quick else LEAST_WARM_S
         if self.checkpoints == 1 and self.scheme != "adaptive":
             return least_s
-        return max(least_s, (PROFILE_PERIODS + 0.25) * self.window_s / (self.checkpoints or JUDGED))
+        return max(least_s, (LEARNING * PROFILE_PERIODS + 0.25) * self.window_s / (self.checkpoints or JUDGED))
 
     @property
     def measured_s(self) -> float:
