@@ -25,8 +25,8 @@ _ARENAS = 2
 @contextlib.contextmanager
 def sparing() -> Iterator[None]:
     """While a host lives in this process. Spark lets the worker live on for other tasks, and for hosts of other applications: it is left
-    as empty as it was, and as fast. Tasks use large pieces again and again, and took up to three times as long where each was the
-    system's to give and to clear; the C library, once told, no longer finds that out by itself."""
+    as empty as it was, and as fast. Tasks use large pieces again and again, and take a third longer where each is the system's to give
+    and to clear; the C library, once told, no longer finds that out by itself."""
     _trim()  # what the worker held for tasks before
     _tell((_MMAP_THRESHOLD, _LARGE), (_ARENA_MAX, _ARENAS))
     usual = gc.get_threshold()

@@ -1,0 +1,69 @@
+"""A Spark worker keeps its connections to hosts, but not to those that are gone."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+
+import pyarrow as pa
+import pytest
+
+from perseid.errors import ChannelError
+from perseid.spark import exchange
+from perseid.spark.channel import Address, Connection, accept
+from perseid.spark.exchange import Exchange
+from perseid.vocabulary import OperatorName
+
+SECRET = b"s" * 32
+SCHEMA = pa.schema([("a", pa.int64())])
+
+
+class AnsweringHost:
+    """Takes one connection and answers every epoch with a word, until it is ended."""
+
+    def __init__(self) -> None:
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.address = Address(*self.server.getsockname())
+        self.connection: Connection | None = None
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
+
+    def _serve(self) -> None:
+        self.connection = accept(self.server.accept()[0], SECRET)
+        with contextlib.suppress(ChannelError):
+            while True:
+                self.connection.receive()
+                _, batches = self.connection.receive_rows()
+                list(batches)
+                self.connection.send({"status": "ok"})
+
+    def end(self) -> None:
+        assert self.connection is not None
+        self.connection.abort()
+        self.thread.join()
+        self.connection.close()
+        self.server.close()
+
+
+def test_connections_to_hosts_that_are_gone_are_closed_and_others_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[tuple[str, str, int, str], Connection] = {}
+    monkeypatch.setattr(exchange, "_connections", kept)
+    one = Exchange(OperatorName("o"), 1, (), 0, (), SECRET, b"", b"")
+    hosts = [AnsweringHost() for _ in range(3)]
+    gone, alive, new = hosts
+
+    def ask(host: AnsweringHost) -> Connection:
+        connection, answer = one._send(host.address, {"epoch": 1}, SCHEMA, iter(()))
+        assert answer == {"status": "ok"}
+        return connection
+
+    lost, same = ask(gone), ask(alive)
+    gone.end()
+    ask(new)
+    assert lost not in kept.values() and len(kept) == 2
+    assert ask(alive) is same, "it is used again"
+    for host in (alive, new):
+        host.end()
+    for connection in kept.values():
+        connection.close()
