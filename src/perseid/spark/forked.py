@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from perseid.errors import ChannelError, CorruptData, StorageFailed
+from perseid.spark.garbage import Garbage
 from perseid.spark.held import HeldShard
 from perseid.spark.pages import OwnPages
 from perseid.spark.phases import since
@@ -64,6 +65,8 @@ class Snapshots:
 
     def __init__(self, store: Store, copies: Path | None, tell: Callable[..., None]) -> None:
         self._store, self._copies, self._tell = store, copies, tell
+        self._garbage = Garbage()
+        self._children: set[int] = set()  # that are writing
         self._newest: tuple[int, int] | None = None  # checkpoint, and what is readable when its child has left
 
     def take(self, command: dict[str, Any], helds: list[HeldShard]) -> Callable[[], None] | None:
@@ -81,14 +84,14 @@ class Snapshots:
             held.input.snapshot_taken()
         if command["synchronous"]:
             return lambda: self._write_now(command, helds, begun)
-        gc.collect(0)  # what is garbage now would never be collected once it is frozen
-        gc.freeze()
+        self._garbage.put_aside(children=bool(self._children))
         seals = [spilled.seal() for held in helds for spilled in spilled_of(held.operator)]
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
             self._child(writer, checkpoint, command["shards"], helds)
         os.close(writer)
+        self._children.add(child)
         self._forget_newest()
         self._newest = checkpoint, os.dup(reader)
 
@@ -197,6 +200,7 @@ class Snapshots:
             os.close(reader)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(child, 0)
+        self._children.discard(child)
         for seal in seals:
             seal.release()
         if told < expected:
