@@ -14,6 +14,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -261,6 +262,16 @@ def counted(key: str, added: Mapping[Any, int], totals: Mapping[Any, int]) -> pa
     return pa.table({key: pa.array(keys, kind), "added": ints(added.values()), "total": ints(totals[k] for k in keys)})
 
 
+class CountPrices(KeyedOperator):
+    """A count by two decimals."""
+
+    n: int = state(default=0)
+
+    def process_key(self, key: Any, rows: pa.Table) -> list[dict[str, Any]]:
+        self.n += rows.num_rows
+        return [{"key": f"{key[0]} {key[1]}", "added": rows.num_rows, "total": self.n}]
+
+
 # -- applications -------------------------------------------------------------------------------------------------
 
 COUNTED = "key long, added long, total long"
@@ -286,6 +297,25 @@ def counts(out: str, rows: int, rate: float | None = None, *, operator: Operator
         "out", perseid.sinks.parquet(out)
     )
     return app
+
+
+def prices(out: str, rows: int, rate: float | None = None) -> App:
+    """Counts by price and tax: decimals of few and of many digits as a key."""
+    app = App("prices")
+    columns = {
+        "price": f"cast((id % {KEYS} - 40) / 4 as decimal(9, 2))",
+        "tax": "cast(-1e20 + id % 3 as decimal(30, 3))",
+    }
+    counted = app.source("numbers", numbers(rows, rate, **columns)).stateful(
+        "count", CountPrices(), key=["tax", "price"], shards=2, output="key string, added long, total long"
+    )
+    counted.sink("out", perseid.sinks.parquet(out))
+    return app
+
+
+def check_prices(out: str | Path, rows: int) -> None:
+    keys = (f"{n % 3 - 10**20:.3f} {Decimal(n % KEYS - 40) / 4:.2f}" for n in range(rows))
+    check_totals(out, "key", Counter(keys))
 
 
 def narrow(out: str, rows: int, rate: float | None = None) -> App:

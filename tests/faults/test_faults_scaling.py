@@ -60,14 +60,15 @@ SHAPES: dict[str, tuple[str, Callable[..., App], Callable[[str, int], Any]]] = {
     "the upper of two operators": ("count", apps.chain, apps.check_rollup),
     "behind a transient stream": ("rollup", apps.units, apps.check_units),
     "before a transient stream": ("count", apps.units, apps.check_units),
+    "two decimals as a key": ("count", apps.prices, apps.check_prices),
     "two inputs": ("both", apps.two_inputs, apps.check_two_inputs),
     "rows in order": ("fold", apps.ordered, apps.check_ordered),
     "timers and time to live": ("visits", apps.visits, apps.check_visits),
 }
-QUICK = "the upper of two operators"
+QUICK = ("the upper of two operators", "two decimals as a key")
 
 
-@pytest.mark.parametrize("shape", [s if s == QUICK else pytest.param(s, marks=pytest.mark.slow) for s in SHAPES])
+@pytest.mark.parametrize("shape", [s if s in QUICK else pytest.param(s, marks=pytest.mark.slow) for s in SHAPES])
 def test_every_kind_of_operator_can_be_scaled(begin: Begin, folder: Folder, shape: str) -> None:
     operator, build, check = SHAPES[shape]
     rows = 14_000

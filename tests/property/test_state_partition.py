@@ -120,6 +120,9 @@ KEYS: dict[str, Any] = {
     "double": st.floats(allow_nan=False),
     "date32[day]": st.dates(),
     "timestamp[us, tz=UTC]": st.datetimes(timezones=st.just(datetime.UTC)),
+    "time64[ns]": st.times(),
+    "decimal128(9, 2)": st.decimals(-9_999_999, 9_999_999, places=2),
+    "decimal128(38, 6)": st.decimals(-(10**31), 10**31, places=6),
 }
 
 

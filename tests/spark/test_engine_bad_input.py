@@ -57,6 +57,28 @@ def test_inputs_whose_keys_have_different_types_are_refused_since_equal_keys_wou
     assert "operator 'both'" in message and "left: bigint; right: int" in message and "cast them" in message
 
 
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [
+        ("struct(key)", "select its fields as columns (key.key)"),
+        ("array(key)", "to_json(key)"),
+        ("map(key, seq)", "select the values you need as columns"),
+        ("make_dt_interval(0, 0, 0, seq)", "cast it to a number or a string"),
+        ("make_interval(0, cast(seq as int))", "cast it to a number or a string"),
+        ("collate(cast(key as string), 'UTF8_LCASE')", "lower(key)"),
+        ("parse_json('1')", "cast it to a number or a string"),
+    ],
+)
+def test_a_key_by_which_state_cannot_be_divided_is_refused(
+    spark: SparkSession, tmp_path: Path, kind: str, advice: str
+) -> None:
+    app = App("counts")
+    keyed = app.source("numbers", apps.numbers(100)).transform("key", lambda df: df.withColumn("key", F.expr(kind)))
+    keyed.stateful("count", apps.Count(), key="key", output=apps.COUNTED).sink("out", perseid.sinks.noop())
+    message = refused(app, spark, tmp_path)
+    assert "operator 'count': key column 'key' has type" in message and advice in message, message
+
+
 def test_an_output_schema_that_is_none_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     message = refused(counting(tmp_path, output="key long added"), spark, tmp_path)
     assert "'count'" in message

@@ -82,7 +82,7 @@ def _key_array(column: pa.ChunkedArray, name: str, operator: str) -> Any:
     if pa.types.is_nested(kind):
         raise OperatorFailed(
             f"operator '{operator}': key column '{name}' has type {kind}; a key column must be a boolean, integer,"
-            " float, string, binary, date or timestamp"
+            " float, decimal, string, binary, date, time or timestamp"
         )
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)

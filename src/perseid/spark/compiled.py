@@ -15,11 +15,12 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ByteType, DataType, ShortType, StructType
+from pyspark.sql.types import StructType
 
 from perseid.errors import GraphError
 from perseid.graph.graph import Graph
 from perseid.graph.nodes import EpochInfo, SinkNode, SourceNode, StatefulNode, TransformNode, UnionNode
+from perseid.spark.key_types import hashed_as, key_type_mistake
 from perseid.spark.packed import Packed, column_named, layout_for
 from perseid.spark.rows import INPUT, ORDER, input_column
 from perseid.spark.words import Layout
@@ -144,9 +145,11 @@ def _operator_mistakes(node: StatefulNode, inputs: list[DataFrame]) -> list[str]
         if missing:
             mistakes.append(f"{where}: no key column {', '.join(map(repr, missing))}; its input has {df.columns}")
         mistakes += [f"{where}: column {c!r} begins with __perseid_" for c in df.columns if c.startswith("__perseid_")]
+        found = (key_type_mistake(c, df.schema[c].dataType) for c in node.key[name] if c not in missing)
+        mistakes += [f"{where}: {mistake}" for mistake in found if mistake is not None]
     if not mistakes:
         kinds = {
-            name: [_hashed_as(df.schema[column].dataType) for column in node.key[name]]
+            name: [hashed_as(df.schema[column].dataType) for column in node.key[name]]
             for name, df in zip(node.input_names, inputs, strict=True)
         }
         if len({tuple(kind) for kind in kinds.values()}) > 1:  # the same key would fall to different shards
@@ -161,11 +164,6 @@ def _operator_mistakes(node: StatefulNode, inputs: list[DataFrame]) -> list[str]
             f" its inputs have {[df.columns for df in inputs]}"
         )
     return mistakes
-
-
-def _hashed_as(kind: DataType) -> str:
-    """What Spark's hash takes a key column for: equal values of different such types get different slots."""
-    return "int" if isinstance(kind, (ByteType, ShortType)) else kind.simpleString()
 
 
 def _compile_operator(spark: SparkSession, node: StatefulNode, inputs: list[DataFrame]) -> CompiledOperator:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import decimal
 import heapq
 import struct
 from collections.abc import Callable, Hashable, Sequence
@@ -311,10 +312,14 @@ def _fits(value: Any, kind: str) -> bool:
         return True
     if kind.startswith(("timestamp", "date")):
         return isinstance(value, datetime.datetime) == kind.startswith("timestamp") and isinstance(value, datetime.date)
+    if kind.startswith("time"):  # of the day
+        return isinstance(value, datetime.time)
     if kind == "bool" or isinstance(value, bool):
         return kind == "bool" and isinstance(value, bool)
     if kind.startswith(("int", "uint")):
         return isinstance(value, int)
+    if kind.startswith("decimal"):
+        return isinstance(value, (decimal.Decimal, int))
     if kind in ("float", "double", "halffloat"):
         return isinstance(value, (float, int))
     if "string" in kind:

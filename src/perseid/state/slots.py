@@ -1,14 +1,18 @@
 """Key → slot, the same in Python as in Spark's ``pmod(xxhash64(key columns), 256)`` (S1, routing state).
 
 Spark's ``xxhash64`` starts from the seed 42 and hashes column after column, each with the hash so far as its seed; a
-null leaves it as it is. Integers are hashed as 8 bytes if the column is a long, else as 4, so the column's
-type matters: pass ``types`` (Arrow's names) when key columns are not longs and doubles.
+null leaves it as it is. Integers are hashed as 8 bytes if the column is a long, else as 4; decimals as their unscaled number, in
+8 bytes up to 18 digits, else in as few bytes as it needs. So the column's type matters: pass ``types`` (Arrow's names) when key
+columns are not longs and doubles.
 """
 
 from __future__ import annotations
 
 import datetime
+import decimal
+import functools
 import math
+import re
 import struct
 from collections.abc import Iterable, Sequence
 from itertools import pairwise, repeat
@@ -37,6 +41,9 @@ _EPOCH_DAY: Final = datetime.date(1970, 1, 1).toordinal()
 _EPOCH: Final = datetime.datetime(1970, 1, 1)
 _EPOCH_UTC: Final = _EPOCH.replace(tzinfo=datetime.UTC)
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
+_DECIMAL: Final = re.compile(r"decimal\d*\((\d+), (-?\d+)\)")
+_LONG_DIGITS: Final = 18  # of a decimal that Spark keeps in a long
+_EXACT: Final = decimal.Context(prec=80, traps=[decimal.InvalidOperation, decimal.Inexact])
 
 
 def divided(slots: SlotRange, parts: int) -> list[SlotRange]:
@@ -56,7 +63,7 @@ def slot_of(*key: object, types: Sequence[str] | None = None) -> Slot:
     True
 
     ``types`` are the Arrow types of the key columns by name (``"int32"``, ``"float"``, …); without them an ``int`` is
-    a long and a ``float`` is a double.
+    a long and a ``float`` is a double. A decimal's slot depends on its column's precision and scale: it needs its type.
     """
     hashed = _SEED
     if types is None:
@@ -127,6 +134,8 @@ def _rotated(values: NDArray[np.uint64], by: int) -> NDArray[np.uint64]:
 
 def _bytes_of(value: object, kind: str) -> bytes:
     """What Spark feeds to the hash for one value."""
+    if kind.startswith("decimal") or isinstance(value, decimal.Decimal):
+        return _bytes_of_decimal(value, kind)
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, bool):
@@ -145,7 +154,38 @@ def _bytes_of(value: object, kind: str) -> bytes:
         return _LONG.pack(since // _MICROSECOND)
     if isinstance(value, datetime.date):
         return _INT.pack(value.toordinal() - _EPOCH_DAY)
+    if isinstance(value, datetime.time):
+        seconds = (value.hour * 60 + value.minute) * 60 + value.second
+        return _LONG.pack((seconds * 1_000_000 + value.microsecond) * 1_000)
     raise GraphError(
-        f"key {value!r:.80} of type {type(value).__name__}: a key column must be a boolean, integer, float, string,"
-        " binary, date or timestamp; cast it in a transform before the operator"
+        f"key {value!r:.80} of type {type(value).__name__}: a key column must be a boolean, integer, float, decimal, string,"
+        " binary, date, time or timestamp; cast it in a transform before the operator"
     )
+
+
+def _bytes_of_decimal(value: object, kind: str) -> bytes:
+    """The number without its point. The precision of the column, not the value, says how it is hashed."""
+    digits, scale = _precision_and_scale(kind)
+    if isinstance(value, bool) or not isinstance(value, (decimal.Decimal, int)):
+        raise GraphError(f"key {value!r:.80} of type {type(value).__name__}: its column is a {kind}")
+    try:
+        unscaled = int(_EXACT.scaleb(decimal.Decimal(value), scale).to_integral_exact(context=_EXACT))
+    except decimal.DecimalException as error:
+        raise ValueError(f"{value} is not a value of a {kind}") from error
+    if abs(unscaled) >= 10**digits:
+        raise ValueError(f"{value} has more digits than a {kind}")
+    if digits <= _LONG_DIGITS:
+        return _LONG.pack(unscaled)
+    bits = (unscaled if unscaled >= 0 else ~unscaled).bit_length()
+    return unscaled.to_bytes(bits // 8 + 1, "big", signed=True)  # as Java's BigInteger.toByteArray
+
+
+@functools.cache
+def _precision_and_scale(kind: str) -> tuple[int, int]:
+    found = _DECIMAL.fullmatch(kind)
+    if found is None:
+        raise GraphError(
+            "the slot of a decimal key depends on its column's type:"
+            f" expected a type such as 'decimal128(10, 2)', got {kind!r}; pass types="
+        )
+    return int(found[1]), int(found[2])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -56,7 +55,7 @@ def test_a_moment_is_the_same_in_every_zone() -> None:
     assert slot_of(utc) == slot_of(utc.astimezone(datetime.timezone(datetime.timedelta(hours=5))))
 
 
-@pytest.mark.parametrize("value", [[1], {"a": 1}, Decimal(1), object()])
+@pytest.mark.parametrize("value", [[1], {"a": 1}, datetime.timedelta(1), object()])
 def test_other_types_are_refused(value: Any) -> None:
     with pytest.raises(GraphError, match="cast it in a transform"):
         slot_of(value)
