@@ -17,8 +17,7 @@ from perseid.cli.report import reporting
 from perseid.cli.roots import existing_root
 from perseid.cli.story import Record, sentence, tone
 from perseid.errors import RootError
-from perseid.storage.journal import read_journal
-from perseid.storage.store import Store
+from perseid.storage.journal import JournalReader
 
 ROUTINE = (
     "epoch_admitted", "epoch_committed", "snapshots_ordered", "snapshots_forked", "snapshot_awaited", "snapshot_written",
@@ -45,7 +44,8 @@ def replay(
     """
     with reporting(debug=debug, as_json=as_json):
         store = existing_root(root)
-        records = list(read_journal(store))
+        reader = JournalReader(store)
+        records = list(reader.new())
         wanted = set(kind or ())
         unknown = wanted - {str(record.get("kind")) for record in records}
         if unknown and not follow:
@@ -59,20 +59,18 @@ def replay(
         teller.tell([record for record in records if not wanted or record.get("kind") in wanted])
         if follow:
             try:
-                for more in _follow(store, len(records)):
+                for more in _follow(reader):
                     teller.tell([record for record in more if not wanted or record.get("kind") in wanted])
             except KeyboardInterrupt:
                 return
 
 
-def _follow(store: Store, seen: int) -> Iterator[Sequence[Record]]:
-    """Records beyond the first ``seen``, as they come. Reads the journal anew twice a second: it is small."""
+def _follow(reader: JournalReader) -> Iterator[Sequence[Record]]:
+    """New records, twice a second."""
     while True:
         time.sleep(0.5)
-        records = list(read_journal(store))
-        if len(records) > seen:
-            yield records[seen:]
-            seen = len(records)
+        if records := list(reader.new()):
+            yield records
 
 
 class _Teller:

@@ -76,10 +76,11 @@ def gather(store: Store, *, verify: bool) -> RootFacts:
         problems.append(str(error))
         ledger = None
     units = dict.fromkeys(str(part["unit"]) for section in fingerprint.values() for part in section.values())
+    lease = _lease(store, problems)
     return RootFacts(
         root=store.root,
-        app=_app_name(store),
-        lease=_lease(store, problems),
+        app=_app_name(store) or (lease.owner if lease else None),
+        lease=lease,
         admitted=ledger.last_admitted if ledger else 0,
         committed={unit: ledger.committed(UnitName(unit)) for unit in units} if ledger else {},
         trimmed_to=ledger.trimmed_to if ledger else 0,

@@ -116,6 +116,8 @@ class App:
         ``parallel_recovery``   how many shards, on as many hosts, take over from each that was lost; default 1
         ``start_timeout``       how long hosts may take to come up; default ``every(seconds=60)``
         ``lease_timeout``       after how long a silent driver's root may be taken over; default ``every(seconds=10)``
+        ``journal_size``        how much of the journal is kept under the root; default ``"64 MB"``
+        ``journal_age``         and for how long; default ``every(hours=168)``, seven days
         ``clock``               for tests: gives the time of epochs in milliseconds, such as ``perseid.testing.Clock()``
         """
         from perseid.spark import runtime  # the graph needs no Spark; running it does

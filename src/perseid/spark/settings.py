@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from perseid.byte_size import byte_size
 from perseid.checkpoint.schemes import Scheme, adaptive
 from perseid.duration import Duration, every
 from perseid.errors import SettingsError
 from perseid.scaling.bottleneck import AutoScaling
+from perseid.storage.journal_segments import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class Settings:
     parallel_recovery: int = 1  # so many shards take over from one that is lost
     start_timeout: Duration = field(default_factory=lambda: every(seconds=60))
     lease_timeout: Duration = field(default_factory=lambda: every(seconds=10))
+    journal_size: str | int = "64 MB"  # of the journal, the oldest goes beyond this size
+    journal_age: Duration = field(default_factory=lambda: every(hours=7 * 24))  # or when it is older
     clock: Callable[[], int] | None = None  # the time of epochs, in ms; None: the machine's
 
     @classmethod
@@ -54,10 +58,14 @@ class Settings:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 wrong.append(f"{name}: expected a whole number of at least {least}, got {value!r}")
-        for name in ("trigger", "heartbeat", "start_timeout", "lease_timeout"):
+        for name in ("trigger", "heartbeat", "start_timeout", "lease_timeout", "journal_age"):
             value = getattr(settings, name)
             if not (isinstance(value, Duration) or (value is None and name == "trigger")):
                 wrong.append(f"{name}: expected a length of time such as every(seconds=1), got {value!r}")
+        try:
+            byte_size(settings.journal_size)
+        except SettingsError as error:
+            wrong.append(f"journal_size: {error}")
         clock: object = settings.clock
         if clock is not None and not callable(clock):
             wrong.append(f"clock: expected a function that gives milliseconds, got {clock!r}")
@@ -75,6 +83,12 @@ class Settings:
         if wrong:
             raise SettingsError("; ".join(wrong))
         return settings
+
+    @property
+    def journal_limits(self) -> Limits:
+        """How much of the journal is kept."""
+        keep = byte_size(self.journal_size)
+        return Limits(keep, self.journal_age.ms, min(Limits().segment_bytes, max(1, keep // 16)))
 
 
 def bounded(scaling: AutoScaling | None, hosts: int, spares: int, most_hosts: int | None) -> AutoScaling | None:

@@ -89,7 +89,7 @@ class Shell:
         self.lease = Lease.acquire(store, owner=name, now_ms=now_ms, timeout=settings.lease_timeout)
         self._undo.callback(self.lease.release)
         check_owner(store, graph)
-        journal = Journal(store, self.lease.generation, now_ms=now_ms)
+        journal = Journal(store, self.lease.generation, now_ms=now_ms, limits=settings.journal_limits)
         self.reports = Reports()
         self.chronicle = Chronicle(name, journal, self.reports)
         self._undo.callback(self.chronicle.close)

@@ -1,60 +1,87 @@
 """The journal: what happened, one JSON object a line, for people, dashboards and tests. Nothing depends on it.
 
 Invariant: recording never waits for storage and never takes more than a bounded amount of memory; ``flush``, called
-by the shell, writes, and does not wait for the disk. A torn line is skipped by the reader. Spec: design 4.
+by the shell, writes, and does not wait for the disk. A torn line is skipped by the reader. What is old is merged and
+dropped beside it, by a thread of its own (``journal_segments``). Spec: design 4.
 """
 
 from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
-from perseid.storage import layout
+from perseid.errors import StorageFailed
+from perseid.storage.journal_segments import Limits, Segment, segments, tidy
 from perseid.storage.store import Store
 from perseid.vocabulary import Generation
 
 CAPACITY = 100_000
 """Records kept between two flushes; with more, or while storage fails, the oldest are dropped, and it says how many."""
 
+APPENDS = 64
+"""On storage where every append is an object of its own, a segment has no more of them than this."""
+
+_ATTEMPTS = 10
+_LIMITS = Limits()
+
 
 class Journal:
     """The journal of one generation of the driver. Many threads may record."""
 
     def __init__(
-        self, store: Store, generation: Generation, *, now_ms: Callable[[], int], capacity: int = CAPACITY
+        self,
+        store: Store,
+        generation: Generation,
+        *,
+        now_ms: Callable[[], int],
+        capacity: int = CAPACITY,
+        limits: Limits = _LIMITS,
     ) -> None:
         self._store = store
         self._generation = generation
-        self._path = layout.journal(generation)
         self._now_ms = now_ms
+        self._limits = limits
         self._lines: deque[bytes] = deque(maxlen=capacity)
+        self._number = 0  # of the last record
         self._dropped = 0
         self._adding = threading.Lock()
         self._flushing = threading.Lock()
+        self._segment: Segment | None = None
+        self._bytes = self._appends = 0  # of the segment
+        self._unsealed: list[Segment] = []  # closed, and still many objects
+        self._tidy_before: Segment | None = None
+        self._tidying: threading.Thread | None = None
 
     def record(self, kind: str, **fields: Any) -> None:
         """Say that something happened now. What JSON does not know is written as text."""
         line = self._line(kind, fields)
         with self._adding:
+            self._number += 1
             self._dropped += len(self._lines) == self._lines.maxlen
-            self._lines.append(line)
+            self._lines.append(b'{"seq":%d,%b' % (self._number, line))
 
     def flush(self) -> None:
         """Write what was recorded. If it raises ``StorageFailed``, the records are kept for the next time."""
         with self._flushing:
             with self._adding:
                 lines, dropped = list(self._lines), self._dropped
+                before = self._number - len(lines)
                 self._lines.clear()
                 self._dropped = 0
             if dropped:
-                lines.insert(0, self._line("journal_dropped", {"records": dropped}))
+                said = self._line("journal_dropped", {"records": dropped})
+                lines.insert(0, b'{"seq":%d,%b' % (before, said))
             if not lines:
                 return
+            data = b"".join(lines)
             try:
-                self._store.append(self._path, b"".join(lines), durable=False)
+                segment, closed = self._writable()
+                self._store.append(segment.path, data, durable=False)
             except BaseException:
                 with self._adding:
                     kept = [*lines[1 if dropped else 0 :], *self._lines]
@@ -62,28 +89,108 @@ class Journal:
                     self._lines.clear()
                     self._lines.extend(kept)
                 raise
+            self._bytes += len(data)
+            self._appends += 1
+            if closed:
+                self._tidy(segment)
 
     def close(self) -> None:
         """Write what is left."""
         self.flush()
+        if (tidying := self._tidying) is not None:
+            tidying.join(10.0)
 
     def _line(self, kind: str, fields: dict[str, Any]) -> bytes:
+        """A record as JSON but for its beginning, its number."""
         entry = {"at_ms": self._now_ms(), "kind": kind, "generation": self._generation, **fields}
-        return json.dumps(entry, separators=(",", ":"), default=str, skipkeys=True).encode() + b"\n"
+        return json.dumps(entry, separators=(",", ":"), default=str, skipkeys=True).encode()[1:] + b"\n"
+
+    def _writable(self) -> tuple[Segment, bool]:
+        """The segment to write to, and whether one before it was closed for it."""
+        segment = self._segment
+        if segment is None:
+            there = segments(self._store)
+            part = max((s.part for s in there if s.generation == self._generation), default=0) + 1
+            self._unsealed += [s for s in there if s.generation < self._generation][-1:]
+        elif self._bytes >= self._limits.segment_bytes or (self._remote and self._appends >= APPENDS):
+            part = segment.part + 1
+            self._unsealed.append(segment)
+        else:
+            return segment, False
+        self._segment, self._bytes, self._appends = Segment(self._generation, part, self._now_ms()), 0, 0
+        return self._segment, True
+
+    @property
+    def _remote(self) -> bool:
+        return self._store.local is None
+
+    def _tidy(self, current: Segment) -> None:
+        """Beside: nobody waits for it. One thread at a time, which goes on until it has seen the newest segment."""
+        with self._adding:
+            self._tidy_before = current
+            if self._tidying is None or not self._tidying.is_alive():
+                self._tidying = threading.Thread(target=self._work, name="perseid-journal", daemon=True)
+                self._tidying.start()
+
+    def _work(self) -> None:
+        while True:
+            with self._adding:
+                current, self._tidy_before = self._tidy_before, None
+                if current is None:
+                    self._tidying = None
+                    return
+                unsealed, self._unsealed = self._unsealed if self._remote else [], []
+            try:
+                tidy(self._store, current, self._limits, self._now_ms(), unsealed)
+            except StorageFailed:
+                with self._adding:
+                    self._unsealed += unsealed  # tried again with the next segment
+
+
+class JournalReader:
+    """Reads the journal of a root, again and again: every record once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen: dict[Generation, set[int]] = {}
+        self._read: dict[Segment, int] = {}  # bytes of segments, as they were read
+
+    def new(self) -> Iterator[dict[str, Any]]:
+        """The records that were not read before, in all generations, oldest first. Lines that cannot be read are skipped.
+
+        A segment that goes away meanwhile was merged into one after it, or dropped.
+        """
+        for attempt in range(_ATTEMPTS):
+            try:
+                for segment in self._listed():
+                    yield from self._unseen(segment)
+                return
+            except FileNotFoundError:
+                time.sleep(0.05 * attempt)  # remote storage takes its time to delete many objects
+        for segment in self._listed():
+            with suppress(FileNotFoundError):
+                yield from self._unseen(segment)
+
+    def _listed(self) -> list[Segment]:
+        """Listed twice: a listing may miss a file that is replaced at that moment."""
+        return sorted({*segments(self._store), *segments(self._store)})
+
+    def _unseen(self, segment: Segment) -> Iterator[dict[str, Any]]:
+        if segment in self._read and self._store.size(segment.path) == self._read[segment]:
+            return
+        data = self._store.read(segment.path)
+        for line in data.split(b"\n"):
+            try:
+                entry = json.loads(line)
+                number, seen = entry.pop("seq"), self._seen.setdefault(entry["generation"], set())
+            except (ValueError, KeyError, TypeError, AttributeError):
+                continue
+            if number not in seen:
+                seen.add(number)
+                yield entry
+        self._read[segment] = len(data)
 
 
 def read_journal(store: Store) -> Iterator[dict[str, Any]]:
     """What happened, in all generations, oldest first. Lines that cannot be read are skipped."""
-    generations = (layout.generation_of(name) for name in store.list(layout.JOURNALS))
-    for generation in sorted(g for g in generations if g is not None):
-        try:
-            data = store.read(layout.journal(generation))
-        except FileNotFoundError:
-            continue
-        for line in data.split(b"\n"):
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(entry, dict):
-                yield entry
+    return JournalReader(store).new()

@@ -6,7 +6,7 @@ filesystem are percent-encoded. Spec: L4, M1.
     app.json                                     the fingerprint of the graph the root belongs to
     lease/<generation>.json                      who runs the application, one file for every start
     ledger/<generation>.jsonl                    what was admitted and committed
-    journal/<generation>.jsonl                   what happened
+    journal/<generation>-<part>-<begun>.jsonl     what happened
     sources/<name>/…                             private to the source
     preserved/<stream>/epoch=<n>/                streams kept by value
     checkpoints/<id>/<operator>-<shard>.snapshot
@@ -56,8 +56,8 @@ def ledger(generation: Generation) -> str:
     return f"{LEDGERS}/{generation:08d}.jsonl"
 
 
-def journal(generation: Generation) -> str:
-    return f"{JOURNALS}/{generation:08d}.jsonl"
+def journal(generation: Generation, part: int, begun_ms: int) -> str:
+    return f"{JOURNALS}/{generation:08d}-{part:06d}-{begun_ms}.jsonl"
 
 
 def source(name: SourceName) -> str:
@@ -107,7 +107,7 @@ def encoded(name: str) -> str:
 
 
 def generation_of(name: str) -> Generation | None:
-    """The generation in the name of a lease, ledger or journal file; None for other files."""
+    """The generation in the name of a lease or ledger file; None for other files."""
     number = name.partition(".")[0]
     return Generation(int(number)) if _is_number(number) else None
 

@@ -23,6 +23,7 @@ from perseid.storage.store import TEMPORARY, Readable, Store, relative, reported
 _PARTS = ".parts"  # a folder: what was appended to the file
 _BEFORE = ".before"  # the file as it was, while it is being replaced where a move cannot replace
 _CLAIM_ATTEMPTS = 6
+_LIST_ATTEMPTS = 20
 
 
 class RemoteStore(Store):
@@ -200,7 +201,13 @@ class RemoteStore(Store):
 
     def _infos(self, path: str, *, hidden: bool = False) -> builtins.list[Any]:
         selector = pafs.FileSelector(self._at(path), allow_not_found=True)
-        return [i for i in self.filesystem.get_file_info(selector) if i.base_name.startswith(TEMPORARY) == hidden]
+        for _ in range(_LIST_ATTEMPTS):
+            with suppress(FileNotFoundError):  # a file was deleted while the folder was listed
+                found = self.filesystem.get_file_info(selector)
+                break
+        else:
+            found = self.filesystem.get_file_info(selector)
+        return [i for i in found if i.base_name.startswith(TEMPORARY) == hidden]
 
     def _names(self, path: str) -> builtins.list[str]:
         return sorted(info.base_name for info in self._infos(path))

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import os
+import threading
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from perseid.errors import StorageFailed
 from perseid.storage import layout
-from perseid.storage.journal import Journal, read_journal
+from perseid.storage.journal import APPENDS, Journal, JournalReader, read_journal
+from perseid.storage.journal_segments import MERGED, Limits, outdated, segments, tidy
 from perseid.storage.store import Store
 from perseid.vocabulary import Generation
 
@@ -41,10 +45,11 @@ def test_torn_lines_are_skipped(any_store: Store, clock) -> None:
     journal = Journal(any_store, Generation(1), now_ms=clock)
     journal.record("one")
     journal.flush()
-    any_store.append(layout.journal(Generation(1)), b'{"at_ms":1,"ki\n\xff\xfe\n[1]\n\n')
+    (path,) = [segment.path for segment in segments(any_store)]
+    any_store.append(path, b'{"at_ms":1,"ki\n\xff\xfe\n[1]\n\n')
     journal.record("two")
     journal.flush()
-    any_store.append(layout.journal(Generation(1)), b'{"at_ms":1,"kind":"thr')
+    any_store.append(path, b'{"at_ms":1,"kind":"thr')
     assert [entry["kind"] for entry in read_journal(any_store)] == ["one", "two"]
 
 
@@ -73,3 +78,115 @@ def test_records_wait_while_storage_fails(store: Store, clock) -> None:
     first, *rest = read_journal(store)
     assert (first["kind"], first["records"]) == ("journal_dropped", 2)
     assert [entry["number"] for entry in rest] == [2, 3, 4]
+
+
+SMALL = Limits(keep_bytes=64_000, keep_ms=60_000, segment_bytes=4_000)
+
+
+def test_the_journal_stays_within_its_size_and_the_newest_is_kept(any_store: Store, clock) -> None:
+    journal = Journal(any_store, Generation(1), now_ms=clock, limits=SMALL)
+    for number in range(4_000):
+        journal.record("n", number=number)
+        if number % 10 == 0:
+            journal.flush()
+    journal.close()
+    Journal(any_store, Generation(2), now_ms=clock, limits=SMALL).close()
+    told = [entry["number"] for entry in read_journal(any_store)]
+    assert sum(any_store.size(s.path) for s in segments(any_store)) < 64_000 + 3 * 4_000  # a tidy may be on its way
+    assert told == list(range(told[0], 4_000)) and told[0] > 0
+
+
+def test_what_is_older_than_the_limit_goes_the_newest_never(store: Store, clock) -> None:
+    for generation in range(1, 4):
+        journal = Journal(store, Generation(generation), now_ms=clock, limits=SMALL)
+        journal.record("n", number=generation)
+        journal.close()
+        clock.ms += 61_000
+    assert [entry["number"] for entry in read_journal(store)] == [2, 3]  # all of 1 was older than 60 s when 3 began
+    last = segments(store)[-1]
+    assert outdated([last], {}, SMALL, clock.ms + 10**9) == []
+
+
+def test_on_remote_storage_there_are_never_many_objects(elsewhere, clock) -> None:
+    folder = Path(elsewhere.filesystem.base_path, "root", layout.JOURNALS)
+    most = 0
+    for generation in range(1, 4):
+        journal = Journal(elsewhere, Generation(generation), now_ms=clock, limits=SMALL)
+        for number in range(500):
+            journal.record("n", number=number, text="x" * 20)
+            journal.flush()
+            if number % 50 == 0:
+                most = max(most, sum(len(files) for _, _, files in os.walk(folder)))
+        journal.close()
+    bound = MERGED * SMALL.keep_bytes // SMALL.segment_bytes + MERGED * 3 + 3 * APPENDS
+    assert most <= bound, f"{most} objects after 1,500 flushes"
+    told = [(e["generation"], e["number"]) for e in read_journal(elsewhere)]
+    assert told == sorted(set(told)) and told[-1] == (3, 499)
+
+
+def test_many_short_runs_do_not_leave_many_files(any_store: Store, clock) -> None:
+    for generation in range(1, 101):
+        journal = Journal(any_store, Generation(generation), now_ms=clock)
+        journal.record("app_started")
+        journal.record("app_stopped")
+        journal.close()
+    assert len(segments(any_store)) <= 3 * MERGED
+    told = [(entry["generation"], entry["kind"]) for entry in read_journal(any_store)]
+    assert told == [(g, kind) for g in range(1, 101) for kind in ("app_started", "app_stopped")]
+
+
+def test_a_reader_beside_a_writer_that_rotates_gets_every_record_once_and_in_order(any_store: Store, clock) -> None:
+    limits = Limits(keep_bytes=10**9, segment_bytes=2_000)
+    journal = Journal(any_store, Generation(1), now_ms=clock, limits=limits)
+    done = threading.Event()
+
+    def write() -> None:
+        for number in range(3_000):
+            journal.record("n", number=number)
+            if number % 5 == 0:
+                journal.flush()
+        journal.close()
+        done.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    reader, told = JournalReader(any_store), []
+    while not done.is_set():
+        told += [entry["number"] for entry in reader.new()]
+        whole = [entry["number"] for entry in read_journal(any_store)]
+        assert all(later == earlier + 1 for earlier, later in pairwise(whole))
+    writer.join()
+    told += [entry["number"] for entry in reader.new()]
+    assert told == list(range(3_000))
+
+
+def test_a_merge_cut_short_at_any_write_doubles_and_loses_nothing(store: Store, clock) -> None:
+    class Crash(Exception):
+        pass
+
+    class Dying:
+        """The same store, whose process dies at the n-th write or deletion."""
+
+        def __init__(self, left: int) -> None:
+            self.left = left
+
+        def __getattr__(self, name: str):
+            if name in ("write", "delete"):
+                self.left -= 1
+                if self.left < 0:
+                    raise Crash
+            return getattr(store, name)
+
+    for generation in range(1, MERGED + 2):
+        journal = Journal(store, Generation(generation), now_ms=clock, limits=Limits(segment_bytes=10**9))
+        journal.record("n", number=generation)
+        journal._tidy = lambda segment: None
+        journal.close()
+    everything = list(range(1, MERGED + 2))
+    for left in range(MERGED + 1):
+        try:
+            tidy(Dying(left), segments(store)[-1], Limits(), clock.ms, ())
+        except Crash:
+            assert left < MERGED
+        assert [entry["number"] for entry in read_journal(store)] == everything
+    assert len(segments(store)) < MERGED + 1

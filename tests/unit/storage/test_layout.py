@@ -7,7 +7,7 @@ from perseid.vocabulary import CheckpointId, Epoch, Generation, OperatorName, So
 def test_paths_are_those_of_the_contract() -> None:
     assert layout.lease(Generation(3)) == "lease/00000003.json"
     assert layout.ledger(Generation(3)) == "ledger/00000003.jsonl"
-    assert layout.journal(Generation(3)) == "journal/00000003.jsonl"
+    assert layout.journal(Generation(3), 2, 17) == "journal/00000003-000002-17.jsonl"
     assert layout.source(SourceName("lines")) == "sources/lines"
     assert layout.preserved(StreamName("words"), Epoch(7)) == "preserved/words/epoch=7"
     assert layout.snapshot(CheckpointId(5), OperatorName("count"), 1) == "checkpoints/00000005/count-1.snapshot"
