@@ -28,7 +28,7 @@ def unordered(spark: SparkSession, app: App, tmp_path: Path) -> frozenset[str]:
     graph, store = app.graph, Store.at(str(tmp_path / "root"))
     for source in graph.sources:
         source.source.open(spark, f"sources/{source.name}", store)
-    return compile_graph(spark, graph).unordered
+    return compile_graph(spark, spark, graph).unordered
 
 
 def test_the_order_of_a_source_matters_unless_all_its_readers_say_that_it_does_not(

@@ -6,7 +6,7 @@ time Linear Road spent in the JVM. Rows of nothing but numbers, dates and the li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import (
@@ -27,10 +27,7 @@ _SMALL = (
 )  # fmt: skip
 
 
-def bound_by_rows(spark: SparkSession, schemas: Iterable[StructType]) -> Callable[[], None]:
-    """Leave the bound of bytes out if all streams have small rows. Returns what puts the session back as it was."""
-    if not all(isinstance(field.dataType, _SMALL) for schema in schemas for field in schema):
-        return lambda: None
-    before = spark.conf.get(LIMIT)
-    spark.conf.set(LIMIT, NO_LIMIT)
-    return lambda: None if before in (None, NO_LIMIT) else spark.conf.set(LIMIT, before)
+def bound_by_rows(own: SparkSession, schemas: Iterable[StructType]) -> None:
+    """Leave the bound of bytes out of Perseid's own session if all streams have small rows."""
+    if all(isinstance(field.dataType, _SMALL) for schema in schemas for field in schema):
+        own.conf.set(LIMIT, NO_LIMIT)

@@ -10,6 +10,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -22,7 +23,9 @@ from perseid.graph.graph import Graph
 from perseid.graph.nodes import EpochInfo, SinkNode, SourceNode, StatefulNode, TransformNode, UnionNode
 from perseid.spark.key_types import hashed_as, key_type_mistake
 from perseid.spark.packed import Packed, column_named, layout_for
-from perseid.spark.rows import INPUT, ORDER, input_column
+from perseid.spark.rows import INPUT, ORDER, SEED, SHARD, input_column
+from perseid.spark.seeds import Numbered, Seeds, seed_number
+from perseid.spark.sibling import Moved, no_rows
 from perseid.spark.words import Layout
 from perseid.vocabulary import SLOTS, Epoch, Offset
 
@@ -51,13 +54,14 @@ class CompiledOperator:
     ordered: bool
     layout: Layout | None  # of its rows on the way
     key_types: tuple[str, ...]  # Arrow's names, on which slots depend
+    session: SparkSession  # in which its epochs run
     _divisions: dict[tuple[int, ...], Division] = field(default_factory=dict)
 
     def division(self, bounds: Sequence[int]) -> Division:
         """Among shards whose slots end there; the same one whenever it is asked for."""
         found = self._divisions.get(tuple(bounds))
         if found is None:
-            found = self._divisions[tuple(bounds)] = Division.of(self.node, bounds, self.layout)
+            found = self._divisions[tuple(bounds)] = Division.of(self.session, self.node, bounds, self.layout)
         return found
 
 
@@ -65,14 +69,17 @@ class CompiledOperator:
 class Division:
     """How the rows of an operator are brought together by shard. Its expressions are many calls to the JVM, so they are made once."""
 
-    shards: int
     columns: tuple[Column, ...]  # the shard of a row, by input
+    seeds: Seeds
+    numbered: Numbered
     packed: Packed | None  # what packs its rows; None where they travel as they are
 
     @classmethod
-    def of(cls, node: StatefulNode, bounds: Sequence[int], layout: Layout | None) -> Division:
+    def of(cls, spark: SparkSession, node: StatefulNode, bounds: Sequence[int], layout: Layout | None) -> Division:
         columns = tuple(shard_column(node.key[name], bounds) for name in node.input_names)
-        return cls(len(bounds), columns, Packed(layout, columns[0], len(bounds)) if layout is not None else None)
+        seeds = Seeds(spark, len(bounds))
+        packed = Packed(layout, columns[0], len(bounds), seeds) if layout is not None else None
+        return cls(columns, seeds, Numbered(seeds, len(bounds)), packed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +89,20 @@ class Compiled:
     schemas: dict[str, StructType]
     operators: dict[str, CompiledOperator]
     unordered: frozenset[str]  # sources whose rows only operators read to which any order is the same
+    moved: Moved
 
 
 def arrow_schema(spark: SparkSession, schema: StructType) -> bytes:
-    """The Arrow schema of a DataFrame, as Spark sends and expects it."""
-    data: bytes = spark.createDataFrame([], schema).toArrow().schema.serialize().to_pybytes()
+    """The Arrow schema of a DataFrame, as Spark sends and expects it in this session."""
+    data: bytes = no_rows(spark, schema).toArrow().schema.serialize().to_pybytes()
     return data
 
 
-def compile_graph(spark: SparkSession, graph: Graph) -> Compiled:
-    """Check the graph with Spark. Raises ``GraphError`` with every mistake found."""
+def compile_graph(spark: SparkSession, own: SparkSession, graph: Graph) -> Compiled:
+    """Check the graph with Spark: transforms in the user's session, for epochs in Perseid's ``own``.
+
+    Raises ``GraphError`` with every mistake found.
+    """
     mistakes: list[str] = []
     frames: dict[str, DataFrame] = {}
     operators: dict[str, CompiledOperator] = {}
@@ -117,7 +128,7 @@ def compile_graph(spark: SparkSession, graph: Graph) -> Compiled:
                     found = _operator_mistakes(node, inputs)
                     mistakes += found
                     if not found:
-                        operators[node.name] = _compile_operator(spark, node, inputs)
+                        operators[node.name] = _compile_operator(own, node, inputs)
                         frames[node.name] = spark.createDataFrame([], operators[node.name].output)
         except PySparkException as error:
             mistakes.append(f"{node.name!r}: {str(error).strip().splitlines()[0]}")
@@ -128,7 +139,8 @@ def compile_graph(spark: SparkSession, graph: Graph) -> Compiled:
     if mistakes:
         raise GraphError(*mistakes)
     unordered = [source.name for source in graph.sources if _any_order(graph, source.name, operators)]
-    return Compiled({name: df.schema for name, df in frames.items()}, operators, frozenset(unordered))
+    schemas = {name: df.schema for name, df in frames.items()}
+    return Compiled(schemas, operators, frozenset(unordered), Moved(schemas))
 
 
 def _any_order(graph: Graph, stream: str, operators: Mapping[str, CompiledOperator]) -> bool:
@@ -167,7 +179,7 @@ def _operator_mistakes(node: StatefulNode, inputs: list[DataFrame]) -> list[str]
 
 
 def _compile_operator(spark: SparkSession, node: StatefulNode, inputs: list[DataFrame]) -> CompiledOperator:
-    output = spark.createDataFrame([], node.output).schema
+    output = cast(StructType, StructType.fromDDL(node.output))
     ordered = node.operator.ordered and node.combine is None
     rows = _schema(arrow_schema(spark, to_rows(node, inputs, ordered=ordered).schema))
     name = node.input_names[0]
@@ -181,6 +193,7 @@ def _compile_operator(spark: SparkSession, node: StatefulNode, inputs: list[Data
         ordered,
         layout_for(inputs[0].schema) if len(inputs) == 1 and node.combine is None else None,
         tuple(types[column] for column in node.key[name]),
+        spark,
     )
 
 
@@ -225,9 +238,10 @@ def to_rows(
         if node.combine is not None:
             return _combined(node, df, division, extra)
         if division is not None and division.packed is not None:
-            return division.packed.of(df, *extra, *place)
-        df = df.select("*", *place) if place else df
-        return df if division is None else df.repartitionById(division.shards, division.columns[0])
+            return division.packed.of(df, extra, place)
+        if division is None:
+            return df.select("*", *place) if place else df
+        return division.numbered.of(df.select(division.columns[0].alias(SHARD), "*", *place), extra)
     shards = division.columns if division is not None else (F.lit(0),) * len(inputs)
     tagged = []
     for index, (shard, df) in enumerate(zip(shards, inputs, strict=True)):
@@ -239,11 +253,9 @@ def to_rows(
             for i, other in enumerate(inputs)
         ]
         assert own
-        tagged.append(df.select(F.lit(index).alias(INPUT), shard.alias("__perseid_shard"), *structs, *extra))
+        tagged.append(df.select(shard.alias(SHARD), F.lit(index).alias(INPUT), *structs, *extra))
     df = union(tagged).select("*", *place)
-    if division is not None:
-        df = df.repartitionById(division.shards, "__perseid_shard")
-    return df.drop("__perseid_shard")
+    return df.drop(SHARD) if division is None else division.numbered.of(df, extra)
 
 
 def _combined(node: StatefulNode, df: DataFrame, division: Division | None, extra: tuple[str, ...]) -> DataFrame:
@@ -253,10 +265,11 @@ def _combined(node: StatefulNode, df: DataFrame, division: Division | None, extr
     (keys,) = node.key.values()
     if division is None:
         return df.groupBy(*extra, *keys).agg(*aggregates)
-    df = df.select("*", division.columns[0].alias("__perseid_shard"))
-    df = df.repartitionById(division.shards, "__perseid_shard")
+    df = division.numbered.flagged(df.select("*", division.columns[0].alias(SHARD)), extra)
     # The shard is named among the keys, so that Spark does not shuffle again.
-    return df.groupBy("__perseid_shard", *extra, *keys).agg(*aggregates).drop("__perseid_shard")
+    df = df.groupBy(SHARD, SEED, *extra, *keys).agg(*aggregates)
+    number = F.when(F.col(SEED), seed_number(F.col(SHARD))).otherwise(F.col(SHARD))
+    return df.select(number.alias(SHARD), *(column_named(name) for name in (*extra, *keys, *node.combine)))
 
 
 def _not_repeatable(name: str, df: DataFrame) -> list[str]:

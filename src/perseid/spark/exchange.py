@@ -1,6 +1,6 @@
 """The exchange: the Spark task of one shard sends its rows to the shard's host and hands on what comes back.
 
-It runs inside ``mapInArrow`` after the shuffle that brought every row of the shard together: partition i is the i-th shard. Rows stream to
+It runs inside ``mapInArrow`` after the shuffle that brought every row of the shard together (``perseid.spark.shard_rows``). Rows stream to
 the host as Spark produces them; the connection is kept for the next epoch of this Python worker. A failure is raised as one
 line that the driver can read (``FAILURE``): which kind, which host, which shard.
 """
@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from perseid.errors import ChannelError
 from perseid.spark.channel import Address, Connection, connect
 from perseid.spark.rows import EPOCH
+from perseid.spark.shard_rows import of_one_shard
 from perseid.spark.words import Layout
 from perseid.vocabulary import HostId, OperatorName
 
@@ -54,28 +55,24 @@ class Exchange:
     version: int
     epochs: tuple[EpochHeader, ...]  # one; several in a replay, then rows carry their epoch
     release: int
-    shards: tuple[tuple[int, HostId, Address], ...]  # number and home of the shard of each partition
+    shards: tuple[tuple[int, HostId, Address], ...]  # number and home of each shard, in the order of slots
     secret: bytes = field(repr=False)
     schema: bytes = field(repr=False)  # Arrow schema of the rows without the epoch
     output: bytes = field(repr=False)
-    layout: Layout | None = None  # how the rows come
+    layout: Layout | None = None  # how the rows come; None: as they are
     only: frozenset[int] | None = None  # only these shards take part (None: all)
     recalled: frozenset[int] = frozenset()  # these give the answers they kept and apply nothing
     aside: frozenset[tuple[int, int]] = frozenset()  # epochs and shards whose rows go to the dead letters
     wanted: bool = True  # does anybody look at the answer?
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
         global _frozen
         if not _frozen:
             gc.freeze()
             _frozen = True
-        context = TaskContext.get()
-        assert context is not None
-        shard, host, address = self.shards[context.partitionId()]
+        index, batches = of_one_shard(_whole(batches), self.layout)
+        shard, host, address = self.shards[index]
         output = pa.ipc.read_schema(pa.py_buffer(self.output))
-        batches = _whole(batches)
         takes_part = self.only is None or shard in self.only or shard in self.recalled
         if not takes_part:
             for _ in batches:

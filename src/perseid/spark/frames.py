@@ -5,7 +5,7 @@ The same function of (graph, epoch, routing) whenever it is called: a job that i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pyspark import StorageLevel
@@ -32,7 +32,8 @@ Watermark = Callable[[OperatorName, Epoch], int | None]
 class Frames:
     """Builds the DataFrames of one unit."""
 
-    spark: SparkSession
+    spark: SparkSession  # the user's, which their functions see
+    own: SparkSession  # Perseid's, which epochs run in
     graph: Graph
     unit: Unit
     compiled: Compiled
@@ -65,20 +66,20 @@ class Frames:
         *,
         release: Mapping[OperatorName, Epoch],
         set_aside: Mapping[Epoch, frozenset[ShardId]],
-    ) -> list[DataFrame]:
-        """DataFrames that, once run, have fed these epochs to these shards and to nobody else."""
+    ) -> Iterator[tuple[Epoch, list[DataFrame]]]:
+        """DataFrames that, once run, have fed these epochs to these shards and to nobody else, and up to which epoch."""
         lost = {shard.operator for shard in shards}
         stacked = any(feeders_of(self.graph, o) for o in lost)
         if not stacked:
-            return [
+            together = (
                 self._replay_together(o, epochs, shards, routing, addresses, release, set_aside) for o in sorted(lost)
-            ]
-        frames: list[DataFrame] = []
+            )
+            yield epochs[-1].epoch, list(together)
+            return
         for admitted in epochs:
             aside = set_aside.get(admitted.epoch, frozenset())
             one = EpochFrames(self, admitted, routing, addresses, release, aside, only=shards)
-            frames += [one.node(o) for o in self._lowest(lost)]
-        return frames
+            yield admitted.epoch, [one.node(o) for o in self._lowest(lost)]
 
     def _lowest(self, operators: set[OperatorName]) -> list[str]:
         """Those that no other one of them stands on: running these runs them all."""
@@ -133,11 +134,10 @@ class Frames:
         name = OperatorName(node.name)
         compiled = self.compiled.operators[node.name]
         routes = routing.of(name)
-        if inputs is None:
-            rows = self.spark.range(0, len(routes), 1, len(routes))
-        else:
-            bounds = [route.slots[1] for route in routes]
-            rows = to_rows(node, inputs, ordered=compiled.ordered, division=compiled.division(bounds), extra=extra)
+        division = compiled.division([route.slots[1] for route in routes])
+        rows = division.seeds.alone()
+        if inputs is not None:
+            rows = to_rows(node, inputs, ordered=compiled.ordered, division=division, extra=extra)
         shards = []
         for route in routes:
             assert route.host is not None
@@ -151,7 +151,7 @@ class Frames:
             secret=self.secret,
             schema=compiled.rows_arrow,
             output=compiled.output_arrow,
-            layout=compiled.layout,
+            layout=compiled.layout if inputs is not None else None,
             only=only,
             recalled=recalled,
             aside=aside,
@@ -196,6 +196,14 @@ class EpochFrames:
             self._built[name] = df
         return self._built[name]
 
+    def node_to_run(self, name: str) -> DataFrame:
+        """The DataFrame of a stream for an action of Perseid."""
+        return self._frames.compiled.moved.to(self._frames.own, name, self.node(name))
+
+    def node_for_user(self, name: str) -> DataFrame:
+        """The DataFrame of a stream for a function of the user."""
+        return self._frames.compiled.moved.to(self._frames.spark, name, self.node(name))
+
     def forget(self) -> None:
         """The epoch is done: let go what was kept."""
         for df in self._kept:
@@ -226,7 +234,7 @@ class EpochFrames:
                 return source.read(start, end)
             case TransformNode():
                 info = (EpochInfo(self._admitted.epoch, self._admitted.time_ms),) if node.takes_epoch else ()
-                df: DataFrame = node.function(self.node(node.inputs[0]), *info)
+                df: DataFrame = node.function(self.node_for_user(node.inputs[0]), *info)
                 return df
             case UnionNode():
                 return union([self.node(i) for i in node.inputs])

@@ -5,15 +5,16 @@ The expressions are hundreds of calls from Python into the JVM, so they are made
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, ByteType, DataType, DateType, IntegerType, ShortType, StructType
 
-from perseid.spark.rows import SHARD
-from perseid.spark.words import NULLS, Layout, layout_of, word_column
+from perseid.spark.rows import ORDER, SHARD
+from perseid.spark.seeds import Seeds
+from perseid.spark.words import NULLS, SEED_BIT, Layout, layout_of, word_column
 
 _BITS: dict[type[DataType], int] = {BooleanType: 1, ByteType: 8, ShortType: 16, IntegerType: 32, DateType: 32}
 
@@ -30,15 +31,20 @@ def layout_for(schema: StructType) -> Layout | None:
 class Packed:
     """The rows of an operator under one division of its keys."""
 
-    def __init__(self, layout: Layout, shard: Column, shards: int) -> None:
+    def __init__(self, layout: Layout, shard: Column, shards: int, seeds: Seeds) -> None:
         place = layout.places[SHARD]
         self._columns = [*_words(layout, shard), *(column_named(name) for name in layout.others)]
-        self._shards = shards
-        self._shard = F.shiftright(word_column(place.word), place.shift).bitwiseAND(_long(place.mask)).cast("int")
+        self._shards, self._seeds = shards, seeds
+        number = F.shiftright(word_column(place.word), place.shift)
+        self._shard = number.bitwiseAND(_long(place.mask & ~SEED_BIT)).cast("int")
+        seed = F.shiftleft(F.col("id").bitwiseOR(_long(SEED_BIT)), place.shift)
+        words = {word_column(n): seed if n == place.word else _long(0) for n in range(layout.words)}
+        self._seed = words | {ORDER: _long(0)}
 
-    def of(self, df: DataFrame, *more: str | Column) -> DataFrame:
-        """The rows of ``df`` packed, with ``more`` columns beside them, brought together by shard."""
-        return df.select(*self._columns, *more).repartitionById(self._shards, self._shard)
+    def of(self, df: DataFrame, extra: tuple[str, ...], place: Sequence[Column]) -> DataFrame:
+        """The rows of ``df`` packed, with ``extra`` columns and their place beside them, brought together by shard."""
+        rows = df.select(*self._columns, *extra, *place)
+        return self._seeds.added(rows, self._seed, extra).repartitionById(self._shards, self._shard)
 
 
 def column_named(name: str) -> Column:

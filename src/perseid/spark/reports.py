@@ -58,15 +58,22 @@ class Reports:
     def of_epoch(self, shards: Iterable[ShardId], epoch: Epoch, timeout_s: float = 10.0) -> dict[ShardId, Report]:
         """The reports of these shards on this epoch: proof that every one of them took part."""
         wanted = set(shards)
+        missing = self.missing(wanted, epoch, timeout_s)
+        if missing:
+            names = ", ".join(map(str, sorted(missing)))
+            raise ChannelError(f"epoch {epoch}: no report from shards {names} within {timeout_s:g} s")
+        with self._changed:
+            return {shard: self.latest[shard] for shard in wanted}
+
+    def missing(self, shards: Collection[ShardId], epoch: Epoch, timeout_s: float) -> list[ShardId]:
+        """Those of these shards that have not reported this epoch within so long."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
             while True:
-                missing = [s for s in wanted if s not in self.latest or self.latest[s].epoch < epoch]
-                if not missing:
-                    return {shard: self.latest[shard] for shard in wanted}
-                if not self._changed.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
-                    names = ", ".join(map(str, sorted(missing)))
-                    raise ChannelError(f"epoch {epoch}: no report from shards {names} within {timeout_s:g} s")
+                missing = [s for s in shards if s not in self.latest or self.latest[s].epoch < epoch]
+                if not missing or time.monotonic() >= deadline:
+                    return missing
+                self._changed.wait(max(0.0, deadline - time.monotonic()))
 
     def timer_due(self, now_ms: int, watermarks_ms: Mapping[str, int]) -> bool:
         """Would an epoch without rows do something: has a timer come due?"""

@@ -20,6 +20,7 @@ SHARD = "__perseid_shard"
 ORDER = "__perseid_order"
 EPOCH = "__perseid_epoch"
 INPUT = "__perseid_input"
+SEED = "__perseid_seed"
 
 
 def input_column(index: int) -> str:

@@ -40,6 +40,7 @@ from perseid.spark.past import check_owner, own_root, read_past
 from perseid.spark.reports import Report, Reports
 from perseid.spark.scales import Scales
 from perseid.spark.settings import Settings, bounded
+from perseid.spark.sibling import sibling_of
 from perseid.spark.size_messages import ask_message
 from perseid.spark.streams import Streams
 from perseid.spark.unit_worker import UnitWorker
@@ -104,8 +105,10 @@ class Shell:
         for sink in graph.sinks:
             sink.sink.open(spark, store)
             self._undo.callback(sink.sink.close)
-        self.compiled: Compiled = compile_graph(spark, graph)
-        self._undo.callback(bound_by_rows(spark, self.compiled.schemas.values()))
+        own = self.own = sibling_of(spark)
+        self.compiled: Compiled = compile_graph(spark, own, graph)
+        if own is not spark:
+            bound_by_rows(own, self.compiled.schemas.values())
         past = read_past(store, graph, self.ledger, self.checkpoints)
         own_root(store, graph)
         self.loads = Loads()
@@ -128,12 +131,14 @@ class Shell:
         self.controller = Controller(self.topology, engine, past, now_ms())
         self._hosts_wanted = hosts
         secret = secrets.token_bytes(32)
-        self.hosts = Hosts(spark, store, secret, self._specs(), settings.heartbeat.ms, self.post, self._host_said, name)
+        self.hosts = Hosts(own, store, secret, self._specs(), settings.heartbeat.ms, self.post, self._host_said, name)
         self.backups = HostBackups(self.topology, self.hosts, self.chronicle, lambda: self.controller.routing)
         kinds = {str(s.name): s.preservation for s in self.topology.streams}
-        self.streams = Streams(spark, store, kinds, self.compiled.schemas, self._rebuild)
+        self.streams = Streams(own, store, kinds, self.compiled.schemas, self._rebuild)
         self._frames = {
-            u.name: Frames(spark, graph, u, self.compiled, secret, self.streams.read, self.event_times.watermark_ms)
+            u.name: Frames(
+                spark, own, graph, u, self.compiled, secret, self.streams.read, self.event_times.watermark_ms
+            )
             for u in graph.units
         }
         self.workers = Workers([UnitName(u.name) for u in graph.units], self._worker)

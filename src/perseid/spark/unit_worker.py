@@ -6,9 +6,9 @@ import errno
 import os
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from perseid.engine import commands as do
 from perseid.engine import events as on
@@ -16,6 +16,10 @@ from perseid.errors import CorruptData, Fenced, StorageFailed
 from perseid.graph.graph import Graph, Unit
 from perseid.graph.nodes import SinkNode
 from perseid.graph.topology import UnitShape
+from perseid.sinks.console import ConsoleSink
+from perseid.sinks.epoch_folders import EpochFolders
+from perseid.sinks.memory import MemorySink
+from perseid.sinks.noop import NoopSink
 from perseid.sinks.sink import MappedSink
 from perseid.spark.channel import Address
 from perseid.spark.exchange import failure_in
@@ -30,6 +34,7 @@ from perseid.vocabulary import Attempt, Epoch, HostId, OperatorName, ShardId, Un
 
 NO_SPACE = os.strerror(errno.ENOSPC)
 BAD_CHECKSUM = "CRC checksum verification failed"  # as Parquet says it
+REPORTS_S = 0.3  # until a shard that has not reported an epoch is taken for one that was not asked
 REPLAY_EPOCHS = 16
 REPLAY_ROWS = 2_000_000
 _KINDS: Mapping[str, on.FailureKind] = {
@@ -39,6 +44,9 @@ _KINDS: Mapping[str, on.FailureKind] = {
     "gap": "poisoned",
     "released": "released",
 }
+
+
+OWN_SINKS = (EpochFolders, MemorySink, ConsoleSink, NoopSink)  # others run code of the user
 
 
 class Cancelled(Exception):
@@ -122,11 +130,14 @@ class UnitWorker:
         try:
             for stream in self._unit.outputs:
                 self._check(command.attempt)
-                self._streams.put(stream, command.epoch, admitted.digest, frames.node(stream))
+                self._streams.put(stream, command.epoch, admitted.digest, frames.node_to_run(stream))
             for node in self._unit.nodes:
                 if isinstance(node, SinkNode):
                     self._check(command.attempt)
                     self._write(node, admitted, frames)
+            for operator in self._left_out(command.routing.shards_of(self._shape.operators), command.epoch):
+                self._check(command.attempt)
+                _run_for_effect(frames.node(operator))
         finally:
             frames.forget()
         reports = self._reports.of_epoch(command.routing.shards_of(self._shape.operators), command.epoch)
@@ -138,14 +149,25 @@ class UnitWorker:
         stream, sink = node.inputs[0], node.sink
         if sink.holds(admitted.epoch, admitted.digest):
             if self._shape.operators:
-                frames.node(stream).write.format("noop").mode("overwrite").save()  # state must see it, the sink has it
+                _run_for_effect(frames.node_to_run(stream))  # state must see it, the sink has it
             return
         mapped = frames.mapped(stream) if isinstance(sink, MappedSink) else None
         if mapped is not None and isinstance(sink, MappedSink):
             schema = self._frames.compiled.schemas[stream]
             if sink.write_mapped(admitted.epoch, admitted.digest, schema, mapped):
                 return
-        sink.write(admitted.epoch, admitted.digest, frames.node(stream))
+        ours = isinstance(sink, OWN_SINKS)
+        sink.write(
+            admitted.epoch, admitted.digest, frames.node_to_run(stream) if ours else frames.node_for_user(stream)
+        )
+
+    def _left_out(self, shards: Collection[ShardId], epoch: Epoch) -> list[OperatorName]:
+        """Operators that Spark did not run, or not all of, since nobody needed their output. Their state needs the epoch all the same.
+
+        Behind them a transform keeps no row, a join has an empty side, a limit has enough, or a function of the user does not look.
+        """
+        missing = self._reports.missing(shards, epoch, REPORTS_S)
+        return sorted({shard.operator for shard in missing})
 
     def _released(self, consumed: Epoch, covered: Epoch) -> dict[OperatorName, Epoch]:
         retaining = self._shape.retaining
@@ -183,17 +205,26 @@ class UnitWorker:
             for stream in self._unit.inputs:
                 for admitted in group:
                     self._streams.refresh(stream, admitted.epoch)
+        self._feed_to(frozenset(command.shards), command, group)
+
+    def _feed_to(self, shards: frozenset[ShardId], command: do.ReplayShards, group: list[Admitted]) -> None:
         frames = self._frames.replay(
             group,
-            frozenset(command.shards),
+            shards,
             command.routing,
             self._addresses(),
             release=self._released(command.release, Epoch(0)),
             set_aside=command.set_aside,
         )
-        for df in frames:
-            self._check(command.attempt)
-            df.write.format("noop").mode("overwrite").save()
+        operators = {shard.operator for shard in shards}
+        for epoch, together in frames:
+            for df in together:
+                self._check(command.attempt)
+                _run_for_effect(df)
+            left_out = set(self._left_out(shards, epoch))
+            if left_out and left_out < operators:  # else they were run, and a host that does not answer will be noticed
+                some = frozenset(shard for shard in shards if shard.operator in left_out)
+                self._feed_to(some, command, [admitted for admitted in group if admitted.epoch == epoch])
 
     # -- failures -------------------------------------------------------------------------------------------------
 
@@ -222,6 +253,11 @@ class UnitWorker:
             kind = "cancelled"
         message = f"unit {self._name!r}, epoch {epoch}: {type(error).__name__}: {_without_stack(text)}"
         return on.UnitFailed(self._name, epoch, command.attempt, kind, message)
+
+
+def _run_for_effect(df: DataFrame) -> None:
+    """Run it; nobody looks at the rows."""
+    df.write.format("noop").mode("overwrite").save()
 
 
 def _without_stack(text: str) -> str:

@@ -19,6 +19,7 @@ from perseid.spark.rows import SHARD
 
 WORD_BITS = 64
 SHARD_BITS = 16
+SEED_BIT = 1 << (SHARD_BITS - 1)  # of the shard's number: the row is a seed (perseid.spark.seeds)
 MOST_COLUMNS = 32  # that are packed: each has a bit among the nulls, and those are one field
 NULLS = "__perseid_nulls"
 
