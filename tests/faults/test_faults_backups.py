@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from apps import Begin, Folder
 
 from perseid.errors import RequestFailed
-from perseid.spark.host import local_copies
+from perseid.spark.copies_folder import local_copies
 from perseid.state import persisted
 from perseid.storage.store import Store
 from perseid.testing import kill
@@ -50,6 +51,7 @@ def test_a_lost_shard_comes_back_from_the_host_that_keeps_its_backup(
         return {entry["path"] for entry in apps.journal_of(far_root) if entry["kind"] == "backed_up"}
 
     apps.wait_until(lambda: wanted <= kept(), "a backup of every shard")
+    assert stat.S_IMODE(copies.stat().st_mode) == 0o700
     keepers = {e["path"]: e["host"] for e in apps.journal_of(far_root) if e["kind"] == "backed_up"}
     home = next(host for host in running.progress().hosts if "count/0" in host.shards)
     assert keepers[lost.file.path] != home.host
@@ -58,7 +60,7 @@ def test_a_lost_shard_comes_back_from_the_host_that_keeps_its_backup(
     kill(running, host="count/0")
     apps.end(running)
     apps.check_counts(folder.out, ROWS)
-    shutil.rmtree(copies, ignore_errors=True)
+    apps.wait_until(lambda: not copies.exists(), "copies to be gone with the application")
     restores = [entry["copies"] for entry in apps.journal_of(far_root) if entry["kind"] == "shards_restored"]
     assert any(read.get("backup") for read in restores), restores
 

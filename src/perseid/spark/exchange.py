@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid.errors import ChannelError
+from perseid.spark import cuts
 from perseid.spark.channel import Address, Connection, connect
 from perseid.spark.rows import EPOCH
 from perseid.spark.shard_rows import of_one_shard
@@ -64,12 +65,14 @@ class Exchange:
     recalled: frozenset[int] = frozenset()  # these give the answers they kept and apply nothing
     aside: frozenset[tuple[int, int]] = frozenset()  # epochs and shards whose rows go to the dead letters
     wanted: bool = True  # does anybody look at the answer?
+    cuts: str | None = field(default_factory=cuts.folder)  # where tests cut connections
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         global _frozen
         if not _frozen:
             gc.freeze()
             _frozen = True
+        cuts.allow(self.cuts)
         index, batches = of_one_shard(_whole(batches), self.layout)
         shard, host, address = self.shards[index]
         output = pa.ipc.read_schema(pa.py_buffer(self.output))

@@ -35,6 +35,7 @@ from perseid.state.operator_state import spilled_of
 from perseid.state.shard_state import checkpoint_state
 from perseid.state.spill_store import Seal
 from perseid.storage.persisted import buffers_of, header_of
+from perseid.storage.root_key import mac_of, own_key
 from perseid.storage.snapshots import SnapshotFile, publish_snapshot, stage_snapshot, write_snapshot
 from perseid.storage.store import Store
 
@@ -67,6 +68,7 @@ class Snapshots:
         self._store, self._copies, self._tell = store, copies, tell
         self._garbage = Garbage()
         self._children: set[int] = set()  # that are writing
+        mac_of(own_key(store))  # a child finds it ready
         self._newest: tuple[int, int] | None = None  # checkpoint, and what is readable when its child has left
 
     def take(self, command: dict[str, Any], helds: list[HeldShard]) -> Callable[[], None] | None:

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from perseid.errors import ChannelError
+from perseid.errors import ChannelError, StorageFailed
 from perseid.spark.channel import Address, Connection, connect
+from perseid.storage.private_folder import make_private
 
 PATIENCE_S = 30.0  # with one read or write
 
@@ -30,8 +31,10 @@ class HeldBackups:
         return (self._folder / path).stat().st_size if self.fetch(source, path, self._folder / path) else None
 
     def fetch(self, source: Mapping[str, Any], path: str, target: Path) -> bool:
-        """Get a file from another host. What is wrong with it, its hash will say."""
-        with contextlib.suppress(ChannelError, OSError):
+        """Get a file from another host. What is wrong with it, its HMAC will say."""
+        with contextlib.suppress(ChannelError, StorageFailed, OSError):
+            if self._copies is not None and target.is_relative_to(self._copies):
+                make_private(self._copies)
             connection = connect(Address(**source), self._secret)
             try:
                 connection.deadline(PATIENCE_S)

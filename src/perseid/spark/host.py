@@ -9,25 +9,24 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import os
 import shutil
 import socket
-import tempfile
 import threading
 import time
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from perseid.engine.shard import Refusal
 from perseid.errors import ChannelError, CorruptData, PerseidError, StorageFailed
+from perseid.spark import cuts
 from perseid.spark.allocators import sparing
 from perseid.spark.channel import NO_DESCRIPTOR, Address, Connection, accept, connect, machine_id
+from perseid.spark.copies_folder import CopiesFolder
 from perseid.spark.forked import Snapshots
 from perseid.spark.gently import gently
 from perseid.spark.held import HeldShards, OperatorSpec
@@ -47,10 +46,11 @@ class HostConfig:
 
     launch: int
     controller: Address
-    secret: bytes
+    secret: bytes = field(repr=False)
     store: Store
     operators: tuple[OperatorSpec, ...]
     heartbeat_ms: int
+    cuts: str | None = None  # where tests cut connections
 
 
 class HostTask:
@@ -72,7 +72,10 @@ class Host:
 
     def __init__(self, config: HostConfig) -> None:
         self.config = config
-        self.copies = local_copies(config.store)
+        cuts.allow(config.cuts)
+        self.copies_folder = CopiesFolder(config.store)
+        self.copies = self.copies_folder.folder
+        self.stopped_for_good = False
         self.lock = threading.RLock()  # state: one epoch, fork, or change of shards at a time
         self.sending = threading.Lock()
         self.folder = make_folder()
@@ -116,6 +119,7 @@ class Host:
             self.control.close()
             self.shards.clear()
             shutil.rmtree(self.folder, ignore_errors=True)
+            self.copies_folder.leave(for_good=self.stopped_for_good)
 
     def _listen(self) -> tuple[socket.socket, socket.socket]:
         tcp = socket.create_server((self.control.local_ip, 0), backlog=64)
@@ -179,6 +183,7 @@ class Host:
                     with self.lock:
                         self.shards.quieten(command["anew"])
                 case "stop":
+                    self.stopped_for_good = command["for_good"]
                     return
 
     def _restore(self, command: dict[str, Any]) -> None:
@@ -285,11 +290,3 @@ class Host:
             self._tell(**notice)
         connection.send({"status": "ok"})
         connection.send_rows(held.schema, table.to_batches(max_chunksize=1 << 16))
-
-
-def local_copies(store: Store) -> Path | None:
-    """The folder on a machine's own disk for second copies of snapshots (M6); None where the root is on that disk itself."""
-    temporary = Path(tempfile.gettempdir())
-    if store.local is not None and store.local.stat().st_dev == temporary.stat().st_dev:
-        return None
-    return temporary / f"perseid-{os.getuid()}-{hashlib.sha256(store.root.encode()).hexdigest()[:12]}"

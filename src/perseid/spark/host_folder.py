@@ -14,6 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from perseid.storage.private_folder import is_private
+
 PREFIX = "perseid-host-"
 WANTED_S = 3600.0  # after this time nobody restores what a dead host held
 _LOCK = "owner"
@@ -29,7 +31,7 @@ def make_folder() -> Path:
 
 def _lock(folder: Path) -> int | None:
     """The lock as an open file; None while its owner lives."""
-    file = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    file = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -42,6 +44,7 @@ def _sweep(place: Path) -> None:
     with contextlib.suppress(OSError):
         for folder in place.glob(f"{PREFIX}*"):
             with contextlib.suppress(OSError):
-                if time.time() - folder.stat().st_mtime > WANTED_S and (file := _lock(folder)) is not None:
+                old = time.time() - folder.stat().st_mtime > WANTED_S
+                if old and is_private(folder) and (file := _lock(folder)) is not None:
                     shutil.rmtree(folder, ignore_errors=True)
                     os.close(file)

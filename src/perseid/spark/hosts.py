@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -26,6 +27,7 @@ from pyspark.sql import SparkSession
 
 from perseid.engine import events as on
 from perseid.errors import ChannelError
+from perseid.spark import cuts
 from perseid.spark.channel import NO_DESCRIPTOR, Address, Connection, accept, machine_id
 from perseid.spark.held import OperatorSpec
 from perseid.spark.host import HostConfig, HostTask
@@ -85,7 +87,7 @@ class Hosts:
         self.not_started: str | None = None  # why the last host that did not come up did not
         self._lock = threading.Lock()
         self._closing = False
-        self._tag = f"perseid-{os.getpid()}-{secret.hex()[:8]}"
+        self._tag = f"perseid-{os.getpid()}-{secrets.token_hex(4)}"  # everybody may see it
         self._server = socket.create_server((control_ip(spark), 0), backlog=128)
         self._address = Address(*self._server.getsockname()[:2])
         threading.Thread(target=self._listen, name="perseid-hosts", daemon=True).start()
@@ -102,7 +104,9 @@ class Hosts:
         thread.start()
 
     def _run(self, launch: int) -> None:
-        config = HostConfig(launch, self._address, self._secret, self._store, self._operators, self._heartbeat_ms)
+        config = HostConfig(
+            launch, self._address, self._secret, self._store, self._operators, self._heartbeat_ms, cuts.folder()
+        )
         reason, declined = "its task ended", -1
         while declined < self._declined[launch] and not self._closing:
             declined = self._declined[launch]
@@ -281,7 +285,7 @@ class Hosts:
 
     def release(self, host: HostId) -> None:
         """Let this host end: it holds nothing any more."""
-        self.send(host, {"kind": "stop"})
+        self.send(host, {"kind": "stop", "for_good": False})
         link = self._links.pop(host, None)
         if link is not None:
             link.dropped = True
@@ -291,7 +295,7 @@ class Hosts:
     def stop(self, timeout_s: float = 10.0) -> None:
         """Ask all hosts to return, so that Spark is not left with tasks to restart; cancel those that do not."""
         self._closing = True
-        self.broadcast({"kind": "stop"})
+        self.broadcast({"kind": "stop", "for_good": True})
         deadline = time.monotonic() + timeout_s
         for launch, thread in list(self._launches.items()):
             if launch not in self._registered_launches:

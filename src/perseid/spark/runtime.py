@@ -16,6 +16,7 @@ from perseid.spark.scales import Scaled
 from perseid.spark.settings import Settings, hosts_and_spares
 from perseid.spark.shape import topology_of
 from perseid.spark.shell import Shell
+from perseid.storage.root_key import own_key
 from perseid.storage.snapshots import SnapshotFile
 from perseid.storage.store import Store
 
@@ -43,6 +44,7 @@ def start(app: App, spark: SparkSession | None, root: str | None, **given: Any) 
     hosts, spares = hosts_and_spares(settings, sum(topology.operators.values()), slots and slots - room)
     most = None if slots is None else max(hosts + spares, slots - EPOCH_SLOTS)
     store = Store.at(root if root is not None else f".perseid/{graph.name}")
+    own_key(store)  # hosts get it with the store
     shell = Shell(graph.name, spark, store, settings, topology, graph, hosts, spares, most)
     running = Running(shell, spark if own else None)
     shell.begin()

@@ -88,11 +88,13 @@ def write_temporary(
     durable: bool = True,
     past_cache: bool = False,
     written: Callable[[memoryview], None] | None = None,
+    mode: int = 0o644,
 ) -> tuple[Path, int]:
     """A new file beside the target, under a name that no reader sees; and its length. ``written`` is told of each chunk that is."""
     temporary = target.with_name(f"{TEMPORARY}{target.name}-{token()}")
     try:
-        return temporary, write_new(temporary, chunks, durable=durable, past_cache=past_cache, written=written)
+        size = write_new(temporary, chunks, durable=durable, past_cache=past_cache, written=written, mode=mode)
+        return temporary, size
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
@@ -106,17 +108,18 @@ def write_new(
     durable: bool = True,
     past_cache: bool = False,
     written: Callable[[memoryview], None] | None = None,
+    mode: int = 0o644,
 ) -> int:
     """A file that must not exist yet; its length."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
-        fd = os.open(path, flags, 0o644)
+        fd = os.open(path, flags, mode)
     except FileNotFoundError:
         if durable:
             make_folder(path.parent)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(path, flags, 0o644)
+        fd = os.open(path, flags, mode)
     try:
         size = (write_past_cache if past_cache else _write_chunks)(fd, chunks, written)
         if durable:

@@ -4,6 +4,7 @@ Invariant: different names give different paths, and no name leaves its folder: 
 filesystem are percent-encoded. Spec: L4, M1.
 
     app.json                                     the fingerprint of the graph the root belongs to
+    key.json                                     the key with which snapshots prove who wrote them
     lease/<generation>.json                      who runs the application, one file for every start
     ledger/<generation>.jsonl                    what was admitted and committed
     journal/<generation>-<part>-<begun>.jsonl     what happened
@@ -23,6 +24,7 @@ from urllib.parse import quote
 from perseid.vocabulary import CheckpointId, Epoch, Generation, OperatorName, SourceName, StreamName
 
 APP = "app.json"
+KEY = "key.json"
 LEASES = "lease"
 LEDGERS = "ledger"
 JOURNALS = "journal"

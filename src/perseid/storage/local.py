@@ -46,12 +46,12 @@ class LocalStore(Store):
     def write(self, path: str, chunks: Iterable[bytes | memoryview]) -> int:
         return write_file(self._at(path), chunks)
 
-    def create(self, path: str, data: bytes) -> bool:
-        target = self._at(path)
+    def create(self, path: str, data: bytes, *, private: bool = False) -> bool:
+        target, mode = self._at(path), 0o600 if private else 0o644
         with reported("create", str(target)):
             if target.exists():
                 return False
-            temporary, _ = write_temporary(target, [data])
+            temporary, _ = write_temporary(target, [data], mode=mode)
             try:
                 os.link(temporary, target)
             except FileExistsError:
@@ -62,7 +62,7 @@ class LocalStore(Store):
                     raise
                 # Without hard links a crash may leave the file torn; whatever is made by ``create`` has a seal.
                 try:
-                    write_new(target, [data])
+                    write_new(target, [data], mode=mode)
                 except FileExistsError:
                     return False
             finally:

@@ -29,11 +29,12 @@ _LIST_ATTEMPTS = 20
 class RemoteStore(Store):
     """Files below a folder of a ``pyarrow.fs.FileSystem``."""
 
-    def __init__(self, filesystem: Any, folder: str, root: str) -> None:
+    def __init__(self, filesystem: Any, folder: str, root: str, key: bytes | None = None) -> None:
         self.filesystem = filesystem
         self.folder = folder.rstrip("/")
         self.root = root.rstrip("/")
         self.local = None
+        self.key = key
         self._writer = token()
         self._next_part: dict[str, int] = {}
 
@@ -59,7 +60,7 @@ class RemoteStore(Store):
         return cls(filesystem, folder, root.partition("?")[0])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RemoteStore, (self.filesystem, self.folder, self.root)  # the copy is a writer of its own
+        return RemoteStore, (self.filesystem, self.folder, self.root, self.key)  # the copy is a writer of its own
 
     def probe(self) -> None:
         with self._reported("write to", ""):
@@ -76,7 +77,7 @@ class RemoteStore(Store):
             self._remove(path + _PARTS, path + _BEFORE)
         return size
 
-    def create(self, path: str, data: bytes) -> bool:
+    def create(self, path: str, data: bytes, *, private: bool = False) -> bool:
         folder, _, name = path.rpartition("/")
         claims = f"{folder}/{TEMPORARY}claims-{name}".lstrip("/")
         with self._reported("create", path):

@@ -38,6 +38,8 @@ class Store(ABC):
     """The root as a URI."""
     local: Path | None
     """The folder, when the root is on a local filesystem."""
+    key: bytes | None = None
+    """The key of the root once it was asked for (``root_key``); goes along to other processes."""
 
     @classmethod
     def at(cls, root: str) -> Store:
@@ -67,8 +69,11 @@ class Store(ABC):
         """Put a whole file there, in place of what was there before. Returns the bytes written."""
 
     @abstractmethod
-    def create(self, path: str, data: bytes) -> bool:
-        """Like ``write``, but only if nothing is there: False if somebody was first. No two callers get True."""
+    def create(self, path: str, data: bytes, *, private: bool = False) -> bool:
+        """Like ``write``, but only if nothing is there: False if somebody was first. No two callers get True.
+
+        ``private``: where files have owners, only its owner reads it.
+        """
 
     @abstractmethod
     def append(self, path: str, data: bytes, *, durable: bool = True) -> None:

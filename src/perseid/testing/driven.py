@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from perseid.checkpoint import schemes
 from perseid.duration import every
 from perseid.errors import PerseidError, SettingsError
+from perseid.testing.network import prepare
 from perseid.vocabulary import Offset
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def run(spec: Spec) -> None:
     """Run it to its end, or until SIGINT or SIGTERM asks it to stop."""
     from perseid.spark.session import build
 
+    prepare()
     app = application(spec)
     _ = app.graph
     spark = build(spec.master, hosts=spec.hosts, spares=spec.spares, app_name=f"perseid {app.name}")

@@ -1,6 +1,8 @@
 """Network cuts between the processes of an application on this machine (see ``perseid.spark.cuts``).
 
-Spark's workers learn where to look when they start, so the folder must be known before the session is: ``prepare()``.
+A driver tells its hosts and tasks where to look, so the folder must be known before the application starts: ``prepare()``. A driver that
+a test starts as a process of its own, and that calls ``prepare()``, too, finds the folder of its test in the environment; nobody else
+looks there.
 """
 
 from __future__ import annotations
@@ -14,14 +16,17 @@ from typing import Literal
 from uuid import uuid4
 
 from perseid.errors import FaultError
-from perseid.spark.cuts import ENVIRONMENT
+from perseid.spark import cuts
+
+ENVIRONMENT = "PERSEID_CUTS"
 
 
 def prepare() -> str:
-    """Let processes that are started from now on be cut off from each other; where they look."""
+    """Let the processes of applications that are started from now on be cut off from each other; where they look."""
     folder = os.environ.get(ENVIRONMENT)
     if not folder:
         folder = os.environ[ENVIRONMENT] = tempfile.mkdtemp(prefix="perseid-cuts-")
+    cuts.allow(folder)
     return folder
 
 
@@ -29,11 +34,11 @@ class Cut:
     """Connections from some processes (and what they started) to some ports, forbidden until healed."""
 
     def __init__(self, sender: Iterable[int] | Literal["*"], receiver: Iterable[int] | Literal["driver"]) -> None:
-        folder = os.environ.get(ENVIRONMENT)
-        if not folder:
+        folder = cuts.folder()
+        if folder is None:
             raise FaultError(
-                "partition: Spark was started without a way to be cut: use the fixture perseid_spark, perseid.testing.session(),"
-                " or call perseid.testing.network.prepare() before the session is made"
+                "partition: the application was started without a way to be cut: use the fixture perseid_spark, perseid.testing.session(),"
+                " or call perseid.testing.network.prepare() before the application is started"
             )
         body = {
             "from": sender if sender == "*" else [int(pid) for pid in sender],

@@ -25,7 +25,7 @@ def test_a_host_that_ends_leaves_no_thread_behind_though_tasks_keep_their_connec
     told = controller.receive()
     assert told["kind"] == "register"
     tasks = [connect(Address(told["host"], told["port"]), SECRET) for _ in range(3)]
-    controller.send({"kind": "stop"})
+    controller.send({"kind": "stop", "for_good": True})
     serving.join()
     until = time.monotonic() + 30
     while (left := set(threading.enumerate()) - before) and time.monotonic() < until:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from perseid.errors import CorruptData, StorageFailed
+from perseid.storage.root_key import own_key
 from perseid.storage.snapshots import (
     SnapshotFile,
     publish_snapshot,
@@ -44,11 +45,12 @@ def test_a_snapshot_may_be_empty(store: Store) -> None:
     assert read_snapshot(store, file, local=None) == ({}, [], "shared")
 
 
-def test_the_same_state_gives_the_same_digest_anywhere(store: Store, elsewhere: Store) -> None:
+def test_the_same_state_gives_the_same_digest_under_the_same_key(store: Store, elsewhere: Store) -> None:
+    elsewhere.key = own_key(store)
     files = [write_snapshot(s, PATH, HEADER, BUFFERS, local=None) for s in (store, elsewhere)]
-    assert files[0] == files[1] and len(files[0].digest) == 32
+    assert files[0] == files[1] and len(files[0].digest) == 64
     assert store.read(PATH) == elsewhere.read(PATH)
-    assert store.read(PATH)[-16:].hex() == files[0].digest
+    assert store.read(PATH)[-32:].hex() == files[0].digest
 
 
 def test_buffers_are_aligned_and_writable(any_store: Store) -> None:

@@ -29,7 +29,7 @@ from perseid.bench.schemes.reading import curve
 from perseid.checkpoint.oracle import Recording
 from perseid.checkpoint.schemes import Scheme
 from perseid.engine.progress import Progress
-from perseid.spark.host import local_copies
+from perseid.spark.copies_folder import local_copies
 from perseid.spark.runtime import Running
 from perseid.storage import layout
 from perseid.storage.store import Store
