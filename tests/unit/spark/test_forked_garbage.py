@@ -59,7 +59,7 @@ def collector() -> Iterator[None]:
     gc.collect()
 
 
-@pytest.mark.parametrize(("count", "weight"), [(2_000, 0), (20, 1_000_000)], ids=["many small", "few large"])
+@pytest.mark.parametrize(("count", "weight"), [(10_000, 0), (20, 1_000_000)], ids=["many small", "few large"])
 def test_dropped_cycles_are_collected_over_many_forks(
     count: int, weight: int, tmp_path: Path, collector: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
