@@ -22,6 +22,7 @@ CheckpointId = NewType("CheckpointId", int)
 Version = NewType("Version", int)  # of the routing table
 Attempt = NewType("Attempt", int)  # at running one epoch of one unit
 Generation = NewType("Generation", int)  # of the driver: one more for every start on a root
+Fence = NewType("Fence", int)  # a driver's number on all it writes to: higher for every later start, also on a new root
 
 UnitName = NewType("UnitName", str)
 StreamName = NewType("StreamName", str)

@@ -13,19 +13,35 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from perseid.errors import SettingsError
+from perseid.errors import Fenced, SettingsError
 from perseid.sinks import json, parquet
 from perseid.sinks.epoch_folders import EpochFolders
 from perseid.sinks.part_files import SMALL_BYTES, write_parts
 from perseid.storage.store import Store
-from perseid.vocabulary import Epoch
+from perseid.vocabulary import Epoch, Fence
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store.at(str(tmp_path / "root"))
+    return driver(tmp_path, 1)
+
+
+def driver(tmp_path: Path, number: int) -> Store:
+    """What the sinks of this driver are opened with."""
+    return Store.at(str(tmp_path / "root")).fenced("staging", Fence(number))
+
+
+def of_driver(number: int, sink: EpochFolders, spark: SparkSession) -> EpochFolders:
+    """The same sink, of a later driver."""
+    other = type(sink)(sink.path)
+    other.open(spark, driver(Path(sink.path).parent, number))
+    return other
+
+
+def markers(sink: EpochFolders, epoch: int) -> list[Path]:
+    return list(Path(sink.path, f"epoch={epoch}").glob("_perseid-*.json"))
 
 
 @pytest.fixture(params=["parquet", "json"])
@@ -54,14 +70,34 @@ def test_epochs_are_written_and_read_as_one_table(spark, sink):
     assert contents(spark, sink) == [(1, 0), (1, 1), (1, 2), (2, 3), (2, 4)]
 
 
-def test_an_epoch_written_again_replaces_itself(spark, sink):
+def test_a_newer_driver_replaces_an_epoch_and_an_older_one_never_does(spark, sink):
     sink.write(Epoch(1), "a", rows(spark, 0, 3))
     sink.write(Epoch(2), "b", rows(spark, 3, 5))
-    sink.write(Epoch(1), "other", rows(spark, 10, 12))
-    assert sink.holds(Epoch(1), "other")
-    assert not sink.holds(Epoch(1), "a")
-    sink.write(Epoch(2), "b", rows(spark, 3, 5))
+    newer = of_driver(2, sink, spark)
+    newer.write(Epoch(1), "other", rows(spark, 10, 12))
+    assert newer.holds(Epoch(1), "other")
+    assert not newer.holds(Epoch(1), "a")
+    newer.write(Epoch(2), "b", rows(spark, 3, 5))
     assert contents(spark, sink) == [(1, 10), (1, 11), (2, 3), (2, 4)]
+    for epoch, digest in ((1, "a"), (1, "other"), (3, "c")):
+        with pytest.raises(Fenced):
+            sink.write(Epoch(epoch), digest, rows(spark, 20, 22))
+        sink._last_bytes = SMALL_BYTES  # and so, through Spark's own writer
+    with pytest.raises(Fenced, match="with other rows"):
+        newer.write(Epoch(1), "a third", rows(spark, 20, 22))
+    assert contents(spark, sink) == [(1, 10), (1, 11), (2, 3), (2, 4)]
+    with pytest.raises(Fenced):
+        type(sink)(sink.path).open(spark, Store.at(str(Path(sink.path).parent / "old")).fenced("staging", Fence(1)))
+
+
+def test_an_epoch_with_a_part_missing_or_cut_short_is_none_and_is_mended(spark, sink):
+    for damage in (Path.unlink, lambda part: part.write_bytes(part.read_bytes()[:-1])):
+        sink.write(Epoch(1), "a", rows(spark, 0, 3))
+        assert sink.holds(Epoch(1), "a")
+        damage(next(Path(sink.path, "epoch=1").glob("part-*")))
+        assert not sink.holds(Epoch(1), "a")
+    sink.write(Epoch(1), "a", rows(spark, 0, 3))
+    assert contents(spark, sink) == [(1, 0), (1, 1), (1, 2)]
 
 
 def test_another_process_finds_what_was_written(spark, store, sink):
@@ -73,30 +109,20 @@ def test_another_process_finds_what_was_written(spark, store, sink):
     assert not other.holds(Epoch(8), "a")
 
 
-def test_leftovers_of_a_crash_are_cleared_away_and_never_seen(spark, store, sink):
+def test_leftovers_of_a_crash_are_cleared_away_and_never_seen(spark, sink):
     sink.write(Epoch(1), "a", rows(spark, 0, 2))
-    staging = Path(sink.path, "_staging", "epoch=2-x")
-    staging.mkdir(parents=True)
+    staging = Path(sink.path, sink._epochs.place.staging())
+    staging.mkdir()
     (staging / "part-00000.json").write_text('{"n": 99}\n')
     assert contents(spark, sink) == [(1, 0), (1, 1)]
-    sink.open(spark, store)
+    of_driver(2, sink, spark)
     assert not staging.exists()
     assert contents(spark, sink) == [(1, 0), (1, 1)]
 
 
-def test_a_crash_between_the_renames_leaves_an_epoch_that_is_written_again(spark, store, sink):
-    sink.write(Epoch(1), "a", rows(spark, 0, 2))
-    Path(sink.path, "_staging").mkdir(exist_ok=True)
-    Path(sink.path, "epoch=1").rename(Path(sink.path, "_staging", "replaced"))
-    sink.open(spark, store)
-    assert not sink.holds(Epoch(1), "a")
-    sink.write(Epoch(1), "b", rows(spark, 5, 7))
-    assert contents(spark, sink) == [(1, 5), (1, 6)]
-
-
 def test_a_folder_without_a_whole_marker_is_not_an_epoch(spark, sink):
     sink.write(Epoch(1), "a", rows(spark, 0, 2))
-    marker = Path(sink.path, "epoch=1", "_perseid.json")
+    (marker,) = markers(sink, 1)
     marker.write_bytes(marker.read_bytes()[:-5])
     assert not sink.holds(Epoch(1), "a")
     sink.write(Epoch(1), "a", rows(spark, 0, 2))
@@ -109,18 +135,21 @@ def test_an_empty_epoch_is_held_and_has_no_rows(spark, sink):
     assert sink.holds(Epoch(1), "a")
     sink.write(Epoch(2), "b", rows(spark, 0, 1))
     assert contents(spark, sink) == [(2, 0)]
-    assert [path.name for path in Path(sink.path, "epoch=1").iterdir()] == ["_perseid.json"]
+    assert list(Path(sink.path, "epoch=1").iterdir()) == markers(sink, 1)
 
 
 def test_nothing_stays_in_staging_when_all_goes_well(spark, sink):
     sink.write(Epoch(1), "a", rows(spark, 0, 2))
-    sink.write(Epoch(1), "b", rows(spark, 0, 2))
-    assert list(Path(sink.path, "_staging").iterdir()) == []
+    newer = of_driver(2, sink, spark)
+    newer.write(Epoch(1), "b", rows(spark, 0, 2))
+    (own,) = Path(sink.path, "_staging").iterdir()
+    assert list(own.iterdir()) == []
     assert {path.name for path in Path(sink.path).iterdir()} == {"_staging", "epoch=1"}
 
 
 def test_a_failure_of_the_rows_leaves_the_old_version(spark, sink):
     sink.write(Epoch(1), "a", rows(spark, 0, 2))
+    sink = of_driver(2, sink, spark)
     with pytest.raises(Exception, match="no such luck"):
         sink.write(Epoch(1), "b", rows(spark, 0, 2).select(F.raise_error(F.lit("no such luck")).cast("int").alias("n")))
     assert sink.holds(Epoch(1), "a")

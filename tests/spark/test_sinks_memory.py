@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from perseid.errors import SettingsError
 from perseid.sinks import Sink, console, foreach, json, memory, noop, parquet
 from perseid.storage.store import Store
-from perseid.vocabulary import Epoch
+from perseid.vocabulary import Epoch, Fence
 
 pytestmark = pytest.mark.spark
 
@@ -81,6 +81,15 @@ def test_foreach_is_told_the_epoch_and_the_rows(spark, store):
     assert table == {1: [0, 1, 2], 2: [3, 4]}
     assert sink.holds(Epoch(2), "b")
     assert not sink.holds(Epoch(2), "c")
+
+
+def test_foreach_is_told_the_fence_if_it_asks_for_it(spark, store):
+    told = []
+    for number in (1, 2):
+        sink = foreach(lambda epoch, df, fence: told.append((epoch, df.count(), fence)))
+        sink.open(spark, store.fenced("staging", Fence(number)))
+        sink.write(Epoch(7), "a", rows(spark, 0, 3))
+    assert told == [(7, 3, 1), (7, 3, 2)]
 
 
 def test_foreach_does_not_hold_an_epoch_whose_function_failed(spark, store):

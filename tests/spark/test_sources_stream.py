@@ -127,12 +127,12 @@ def test_a_batch_that_runs_again_after_a_crash_counts_once(spark, store, inbox, 
         content = store.read(f"{FOLDER}/log/{log}").splitlines(keepends=True)
         store.write(f"{FOLDER}/log/{log}", [content[0], content[1][:20]])
     if died == "before the batch was stored":
-        store.rename(f"{FOLDER}/batches/0", f"{FOLDER}/staging/0")
+        store.delete(f"{FOLDER}/batches/0")
     second = opened(stream(lines(spark, inbox)), spark, store, running)
     put(inbox, "b", 10, 10)
     wait_for(second, 0, 2)
     assert numbers(second, 0, 2) == list(range(20))
-    assert store.list(f"{FOLDER}/staging") == []
+    assert store.list("staging") == []
 
 
 def test_what_is_there_now_is_taken_and_then_it_is_finished(spark, store, inbox, running):

@@ -94,7 +94,7 @@ def _by_tasks(df: DataFrame, folder: Path, format: Format) -> list[Part]:
 
 def _run(mapped: Callable[..., DataFrame], format: Format, schema: str, folder: Path) -> list[Part]:
     attempts = folder.with_name(f"{folder.name}.attempts-{token()}")
-    attempts.mkdir(parents=True)
+    attempts.mkdir()  # not its parents: if they are gone, another driver has taken over
     report = mapped(_PartWriter(str(attempts), format, schema), _REPORT).toArrow()
     parts = sorted((Part(**row) for row in report.to_pylist()), key=lambda part: part.name)
     folder.mkdir()

@@ -2,6 +2,11 @@
 
 The digest says what an epoch was made of (source slices and time). The same epoch with the same digest is the same
 rows, so a replay after a crash may skip it; with another digest it is different rows and replaces what is there.
+
+A driver may be paused at any line, for hours, and wake when another one has taken over and written the same epochs. It
+must change nothing then, and no look beforehand can prevent that: the medium has to refuse. ``store.fence`` is this
+driver's number, higher for every later one: write it beside the rows, and let the medium refuse what comes with a lower
+one (a condition in the transaction, a name that is given once).
 """
 
 from __future__ import annotations
@@ -25,7 +30,10 @@ class Sink(Protocol):
         """A word for the graph's fingerprint."""
 
     def open(self, spark: SparkSession, store: Store) -> None:
-        """Begin; clear away what a crashed run left half done."""
+        """Begin; clear away what a crashed run left half done.
+
+        ``store.fence`` is the number of this driver; ``store.check()`` raises ``Fenced`` once a newer one has taken over.
+        """
 
     def holds(self, epoch: Epoch, digest: str) -> bool:
         """Whether exactly this epoch is there already."""
@@ -33,6 +41,7 @@ class Sink(Protocol):
     def write(self, epoch: Epoch, digest: str, df: DataFrame) -> None:
         """Write all of the epoch or nothing, replacing an older version of it; durable on return.
 
+        Nothing that a driver with a higher fence wrote is replaced: raise ``perseid.errors.Fenced`` instead.
         Runs exactly one action on ``df``: running it has effects in the hosts.
         """
 

@@ -52,10 +52,11 @@ class RecordLog:
         return self._records
 
     def append(self, records: Iterable[Record]) -> None:
-        """Add records; they are durable when this returns."""
+        """Add records; they are durable when this returns. Raises ``Fenced`` if a newer driver has taken over."""
         new = list(records)
         if new:
             self._store.append(self._path, b"".join(seal(record) for record in new))
+            self._store.check()  # after it: if nobody newer is there by now, whoever comes reads these records
             self._records.extend(new)
 
 

@@ -5,8 +5,7 @@ promises to run a batch that was not acknowledged again under the same number, a
 not stored twice, so every row Spark's source gives is taken exactly once.
 
     <folder>/checkpoint/        Spark's own offsets and commits
-    <folder>/batches/<id>/      the rows of a batch; comes to its name by a rename
-    <folder>/staging/           batches under way
+    <folder>/batches/<id>/      the rows of a batch; a folder that is there is there once, and whole if ``_stored`` is in it
     <folder>/log/               which batches there are, with their files and rows: offset n is the n-th that has rows
 """
 
@@ -26,8 +25,10 @@ from perseid.sinks.part_files import write_parts
 from perseid.sources.ordered_scan import FileSlice, ordered_scan, unordered_scan
 from perseid.sources.record_log import Record, RecordLog
 from perseid.sources.stored_files import stored_files
-from perseid.storage.store import Store, token
+from perseid.storage.store import Store
 from perseid.vocabulary import Offset
+
+_STORED = "_stored"  # arrives last
 
 
 def stream(df: DataFrame, *, available_now: bool = False, ahead: int = 100) -> StreamSource:
@@ -78,7 +79,6 @@ class StreamSource:
         self._rows_before = [0]
         for record in self._log.records:
             self._remember(record)
-        store.delete(f"{folder}/staging")
         self._closing, self._trimmed = False, 0
         self._taken = len(self._log)  # what waits from the last run does not hold up the first batch of this one
         writer = (
@@ -143,6 +143,7 @@ class StreamSource:
 
     def _keep(self, df: DataFrame, batch: int) -> None:
         """Runs in the query's thread: store one micro-batch, log it."""
+        self._store.check()  # Spark takes the batch for stored when this returns
         with self._changed:
             self._changed.wait_for(lambda: self._closing or len(self._log) - self._taken < self.ahead)
             if self._closing:
@@ -150,15 +151,16 @@ class StreamSource:
             if self._log and self._log.records[-1]["batch"] >= batch:
                 return
         target = self._batch(batch)
-        if not self._store.exists(target):
-            staged = f"{self._folder}/staging/{batch}-{token()}"
+        if not self._store.exists(f"{target}/{_STORED}"):
+            staged = self._store.staging()
             parts = write_parts(df, self._store, staged, "parquet", expected_bytes=self._last_bytes)
             self._last_bytes = sum(part.bytes for part in parts)
             if not parts:
                 self._store.delete(staged)
                 return
+            self._store.write(f"{staged}/{_STORED}", [b""])
             self._store.sync(staged)
-            self._store.rename(staged, target)
+            self._store.publish(staged, target, last=_STORED, replace=True)
         files = stored_files(self._spark, self._store, target)
         if not files:
             self._store.delete(target)

@@ -1,7 +1,8 @@
 """Any batch DataFrame as a stream that can be replayed: its rows are stored once, then taken slice by slice.
 
 The DataFrame is written by value under the root at the first start, so it need not be deterministic, nor be there any
-more at the next start (M1). The marker that lists the files is written last: a crash before it means a new copy.
+more at the next start (M1). The marker that lists the files is written last: a crash before it means a new copy, in a
+folder of another name, so that two drivers never write into one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from perseid.errors import SettingsError, SourceChanged
 from perseid.sources.ordered_scan import FileSlice, ordered_scan
 from perseid.sources.stored_files import stored_files
 from perseid.storage.sealed import seal, unseal
-from perseid.storage.store import Store
+from perseid.storage.store import Store, token
 from perseid.vocabulary import Offset
 
 ROWS_PER_FILE = 100_000
@@ -64,13 +65,17 @@ class TableSource:
 
     def open(self, spark: SparkSession, folder: str, store: Store) -> None:
         self._spark = spark
-        marker, rows = f"{folder}/table.json", f"{folder}/rows"
+        marker = f"{folder}/table.json"
         if not store.exists(marker):
-            store.delete(rows)
-            self._store(store, rows)
-            content = {"schema": json.loads(self.df.schema.json()), "files": stored_files(spark, store, rows)}
+            copy = f"rows-{token()}"
+            for old in store.list(folder):  # of starts that did not come so far
+                store.delete(f"{folder}/{old}")
+            self._store(store, f"{folder}/{copy}")
+            files = stored_files(spark, store, f"{folder}/{copy}")
+            content = {"schema": json.loads(self.df.schema.json()), "rows": copy, "files": files}
             store.write(marker, [seal(content)])
         stored = unseal(store.read(marker), store.uri(marker))
+        rows = f"{folder}/{stored.get('rows', 'rows')}"
         self._schema = StructType.fromJson(stored["schema"])
         if self._schema.simpleString() != self.df.schema.simpleString():
             raise SourceChanged(

@@ -52,7 +52,7 @@ from perseid.storage.lease import Lease
 from perseid.storage.ledger import Ledger
 from perseid.storage.manifest import Checkpoints
 from perseid.storage.records import Admitted, Committed
-from perseid.storage.store import Store
+from perseid.storage.store import STAGING, Store
 from perseid.vocabulary import Attempt, CheckpointId, Epoch, OperatorName, ShardId, SourceName, UnitName
 
 LEASE_RENEWAL_S = 1.0
@@ -89,6 +89,8 @@ class Shell:
         graph, store, settings, spark = self.graph, self.store, self.settings, self.spark
         self.lease = Lease.acquire(store, owner=name, now_ms=now_ms, timeout=settings.lease_timeout)
         self._undo.callback(self.lease.release)
+        # Before anything is read: from here on no driver before this one can change what is read.
+        self.store = store = store.fenced(STAGING, self.lease.fence)
         check_owner(store, graph)
         journal = Journal(store, self.lease.generation, now_ms=now_ms, limits=settings.journal_limits)
         self.reports = Reports()

@@ -113,13 +113,9 @@ class Streams:
 
     def save(self, df: DataFrame, path: str, digest: str) -> None:
         """Make the rows of an epoch durable under the root, all or nothing, in order."""
-        staging = f"{path}.staging"
-        self._store.delete(staging)
-        df.write.mode("overwrite").option("compression", "lz4").parquet(self._store.uri(staging))
-        saved_rows.complete(self._store, staging, digest)
-        self._store.sync(staging)
-        self._store.delete(path)
-        self._store.rename(staging, path)
+        staging = self._store.staging()
+        df.write.option("compression", "lz4").parquet(self._store.uri(staging))
+        saved_rows.publish(self._store, staging, path, digest)
 
     def load(self, stream: str, path: str) -> DataFrame:
         """Rows saved before, in order. Raises ``CorruptData`` if they are not all there."""

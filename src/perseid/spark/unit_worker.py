@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from perseid.engine import commands as do
 from perseid.engine import events as on
-from perseid.errors import CorruptData, Fenced, StorageFailed
+from perseid.errors import CorruptData, Fenced, PerseidError, StorageFailed
 from perseid.graph.graph import Graph, Unit
 from perseid.graph.nodes import SinkNode
 from perseid.graph.topology import UnitShape
@@ -249,10 +249,21 @@ class UnitWorker:
             kind = "storage"
         elif isinstance(error, CorruptData) or BAD_CHECKSUM in text:
             kind = "corrupt"
+        if kind in ("other", "storage") and self._taken_over():  # which removes what our tasks were writing
+            kind = "fenced"
         if command.attempt in self._cancelled:
             kind = "cancelled"
         message = f"unit {self._name!r}, epoch {epoch}: {type(error).__name__}: {_without_stack(text)}"
         return on.UnitFailed(self._name, epoch, command.attempt, kind, message)
+
+    def _taken_over(self) -> bool:
+        try:
+            self._lease.check()
+        except Fenced:
+            return True
+        except PerseidError:
+            pass
+        return False
 
 
 def _run_for_effect(df: DataFrame) -> None:

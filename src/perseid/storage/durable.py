@@ -43,6 +43,16 @@ def publish_temporary(temporary: Path, target: Path, root: Path) -> None:
         sync_folder(folder)
 
 
+def put_by_way_of(own: Path, target: Path, chunks: Iterable[bytes | memoryview]) -> int:
+    """Like ``write_file``, with the temporary file in a folder that is not made here: if that is gone, nothing is written."""
+    temporary, size = write_temporary(target, chunks, folder=own)
+    if not target.parent.is_dir():
+        make_folder(target.parent)
+    _give_name(temporary, target)
+    sync_folder(target.parent)
+    return size
+
+
 def _give_name(temporary: Path, target: Path) -> None:
     try:
         temporary.rename(target)
@@ -89,11 +99,18 @@ def write_temporary(
     past_cache: bool = False,
     written: Callable[[memoryview], None] | None = None,
     mode: int = 0o644,
+    folder: Path | None = None,
 ) -> tuple[Path, int]:
-    """A new file beside the target, under a name that no reader sees; and its length. ``written`` is told of each chunk that is."""
-    temporary = target.with_name(f"{TEMPORARY}{target.name}-{token()}")
+    """A new file beside the target, under a name that no reader sees; and its length. ``written`` is told of each chunk that is.
+
+    In ``folder`` instead, if given; that one must be there.
+    """
+    temporary = (folder or target.parent) / f"{TEMPORARY}{target.name}-{token()}"
+    make_parent = folder is None
     try:
-        size = write_new(temporary, chunks, durable=durable, past_cache=past_cache, written=written, mode=mode)
+        size = write_new(
+            temporary, chunks, durable=durable, past_cache=past_cache, written=written, mode=mode, make_parent=make_parent
+        )
         return temporary, size
     except BaseException:
         with suppress(OSError):
@@ -109,12 +126,15 @@ def write_new(
     past_cache: bool = False,
     written: Callable[[memoryview], None] | None = None,
     mode: int = 0o644,
+    make_parent: bool = True,
 ) -> int:
     """A file that must not exist yet; its length."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         fd = os.open(path, flags, mode)
     except FileNotFoundError:
+        if not make_parent:
+            raise
         if durable:
             make_folder(path.parent)
         else:

@@ -15,6 +15,7 @@ filesystem are percent-encoded. Spec: L4, M1.
     checkpoints/<id>/manifest.json               makes the checkpoint one
     dead-letters/<operator>/…
     requests/<name>.request.json, .answer.json    what another process wishes of the running application
+    staging/<fence>/                             the folder of the driver that runs now: what it writes goes through it
 """
 
 from __future__ import annotations

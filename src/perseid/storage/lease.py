@@ -1,8 +1,9 @@
 """The lease: which driver runs the application. Every start on a root is a new generation, one more than the last.
 
 Invariant: a generation is given to one driver only (its file is created atomically), and is over for good once a
-higher one exists. A driver that was only paused finds that out with ``check``. No decision about safety rests on a
-clock: clocks only say whether it is polite to take over. Spec: M1; design 8, *Two writers*.
+higher one exists. ``check`` tells a driver so early; what it does in spite of it fails where it writes, by its ``fence``
+(`own_folder`). No decision about safety rests on a clock: who starts watches the holder for a sign of life, by its own
+monotonic clock; the time of day only says whether a short watch will do. Spec: M1; design 8, *Two writers*.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,11 +21,12 @@ from perseid.storage import layout
 from perseid.storage.process import Process
 from perseid.storage.sealed import seal, unseal
 from perseid.storage.store import Store
-from perseid.vocabulary import Generation
+from perseid.vocabulary import Fence, Generation
 
 RENEWAL = every(seconds=1)
 """How often the shell renews."""
-_LAST_LOOK = Duration(2 * RENEWAL.seconds)  # how long a holder that seems to be late is watched for a sign of life
+_LAST_LOOK = Duration(3 * RENEWAL.seconds)  # how long a holder that seems to be late is watched for a sign of life
+_FENCES = 1_000_000  # more starts than a root ever sees
 _KEPT = 16  # old lease files; the number is of no importance
 _ATTEMPTS = 8
 
@@ -38,6 +41,7 @@ class Holder:
     renewed_ms: int
     beat: int = 0  # counts renewals, for watchers whose clocks disagree
     released: bool = False
+    born_ms: int = 0  # when the root had its first driver: tells its drivers from those of a root that was there before
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -47,14 +51,16 @@ class Holder:
             "renewed_ms": self.renewed_ms,
             "beat": self.beat,
             "released": self.released,
+            "born_ms": self.born_ms,
         }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Holder:
         process = Process.from_json(data["process"])
         return cls(
-            Generation(data["generation"]), data["owner"], process, data["renewed_ms"], data["beat"], data["released"]
-        )
+            Generation(data["generation"]), data["owner"], process, data["renewed_ms"], data["beat"], data["released"],
+            data.get("born_ms", 0),
+        )  # fmt: skip
 
     def __str__(self) -> str:
         return f"{self.owner!r} (process {self.process.pid} on {self.process.host}, generation {self.generation})"
@@ -71,10 +77,11 @@ class Lease:
 
     @classmethod
     def acquire(cls, store: Store, *, owner: str, now_ms: Callable[[], int], timeout: Duration) -> Lease:
-        """Become the driver of this root. Raises ``LeaseHeld`` if another one is alive: renewed within ``timeout``.
+        """Become the driver of this root. Raises ``LeaseHeld`` as soon as another one shows that it is alive.
 
-        A holder on this machine whose process is dead is taken over at once. One that is late by the clock is first
-        watched for a short while, so that a clock that jumped takes the root from nobody.
+        One that is silent for ``timeout`` is taken over, and so is at once one on this machine whose process is dead. If
+        it has been silent for so long by the time of day, a short watch will do: a clock that jumped takes the root from
+        nobody who renews.
         """
         tried = 0
         for _ in range(_ATTEMPTS):
@@ -84,7 +91,7 @@ class Lease:
             # Beyond what was tried: elsewhere than on a local root, somebody may have died over creating that one.
             ledgers = _generations(store, layout.LEDGERS)  # the lease folder may have been lost
             generation = Generation(max(newest, tried, *ledgers) + 1)
-            holder = Holder(generation, owner, Process.this(), now_ms())
+            holder = Holder(generation, owner, Process.this(), now_ms(), born_ms=_born_ms(store) or now_ms())
             if store.create(layout.lease(generation), seal(holder.to_json())):
                 for old in _generations(store, layout.LEASES):
                     if old <= generation - _KEPT:
@@ -96,6 +103,11 @@ class Lease:
     @property
     def generation(self) -> Generation:
         return self._holder.generation
+
+    @property
+    def fence(self) -> Fence:
+        """This driver's number on whatever it writes to."""
+        return Fence(self._holder.born_ms * _FENCES + self._holder.generation)
 
     def renew(self) -> None:
         """Say that this driver is alive. Raises ``Fenced`` if a newer one has taken over. Nothing after ``release``."""
@@ -164,29 +176,38 @@ def _why_held(store: Store, generation: Generation, now_ms: Callable[[], int], t
     except FileNotFoundError:
         return None
     except CorruptData:
-        return _sign_of_life(store, generation, timeout, "a driver")
-    if holder.released or holder.process.is_dead():
-        return None
-    age_ms = now_ms() - holder.renewed_ms
-    if age_ms > timeout.ms:
-        return _sign_of_life(store, generation, min(timeout, _LAST_LOOK), str(holder))
-    if age_ms < -timeout.ms:  # renewed in the future: some clock went backwards, and says nothing about life or death
-        return _sign_of_life(store, generation, timeout, str(holder))
-    return (
-        f"{store.root} is in use by {holder}, last heard of {max(age_ms, 0) / 1000:g} s ago; "
-        f"stop that driver, or wait until it has been silent for {timeout}"
-    )
+        return _sign_of_life(store, generation, timeout, None)
+    late = now_ms() - holder.renewed_ms > timeout.ms
+    return _sign_of_life(store, generation, min(timeout, _LAST_LOOK) if late else timeout, holder)
 
 
-def _sign_of_life(store: Store, generation: Generation, wait: Duration, who: str) -> str | None:
+def _sign_of_life(store: Store, generation: Generation, wait: Duration, holder: Holder | None) -> str | None:
+    """Watch the lease for so long; what to say to who must not take it over, None if nobody renews it."""
     path = layout.lease(generation)
     until = time.monotonic() + wait.seconds
     try:
         before = store.read(path)
-        while time.monotonic() < until:
+        while True:
+            if holder is not None and (holder.released or holder.process.is_dead()):
+                return None
+            if time.monotonic() >= until:
+                return None
             time.sleep(min(0.05, wait.seconds / 4))
-            if store.read(path) != before:
-                return f"{store.root} is in use by {who}: it has renewed its lease just now; stop that driver first"
+            if store.read(path) == before:
+                continue
+            with suppress(CorruptData):
+                holder = read_holder(store, generation)
+                if holder.released:
+                    return None
+            who = holder or "a driver"
+            return f"{store.root} is in use by {who}: it has renewed its lease just now; stop that driver first"
     except FileNotFoundError:
-        pass  # cleaned away: there are newer ones, and ``acquire`` will meet them
+        return None  # cleaned away: there are newer ones, and ``acquire`` will meet them
+
+
+def _born_ms(store: Store) -> int | None:
+    """When the root had its first driver; None if there was none, or nobody knows."""
+    for generation in sorted(_generations(store, layout.LEASES), reverse=True):
+        with suppress(CorruptData, FileNotFoundError):
+            return read_holder(store, generation).born_ms
     return None

@@ -1,7 +1,8 @@
 """A checkpoint root in a local folder: operating system calls only, so that a forked child may use it.
 
 Invariant: a file comes to its name by rename or link after its bytes are on the disk, and the folder is synced after
-that. No lock, thread, log or third-party library is touched here. Spec: L4.
+that. For a driver (`fenced`) every such rename goes through the driver's own folder, which a newer driver takes away.
+No lock, thread, log or third-party library is touched here. Spec: L4.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ import builtins
 import errno
 import os
 import shutil
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
+from perseid.errors import Fenced, StorageFailed
+from perseid.storage import own_folder
 from perseid.storage.durable import (
     make_folder,
+    put_by_way_of,
     sync_data,
     sync_file,
     sync_folder,
@@ -25,9 +29,11 @@ from perseid.storage.durable import (
     write_new,
     write_temporary,
 )
-from perseid.storage.store import TEMPORARY, Readable, Store, relative, reported, token
+from perseid.storage.store import STAGING, TEMPORARY, Readable, Store, relative, reported, token
+from perseid.vocabulary import Fence
 
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+_TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR}
 
 
 class LocalStore(Store):
@@ -37,6 +43,19 @@ class LocalStore(Store):
         self.folder = folder
         self.local = folder
         self.root = f"file://{folder}"
+        self._place = folder / STAGING
+        self._own: Path | None = None  # the driver's folder
+
+    def fenced(self, place: str, fence: Fence) -> LocalStore:
+        store = LocalStore(self.folder)
+        store.key, store._place, store.fence = self.key, self._at(place), fence
+        with reported("write to", str(store._place)):
+            store._own = own_folder.claim(store._place, fence)
+        return store
+
+    def check(self) -> None:
+        if self._own is not None and not self._own.is_dir():
+            raise Fenced(own_folder.taken_over(str(self.folder), None, self.fence))
 
     def probe(self) -> None:
         with reported("write to", str(self.folder)):
@@ -44,14 +63,20 @@ class LocalStore(Store):
             write_temporary(self.folder / "probe", [b"probe"])[0].unlink()
 
     def write(self, path: str, chunks: Iterable[bytes | memoryview]) -> int:
-        return write_file(self._at(path), chunks)
+        target = self._at(path)
+        if self._own is None:
+            return write_file(target, chunks)
+        with self._by_the_driver("write", target):
+            return put_by_way_of(self._own, target, chunks)
 
     def create(self, path: str, data: bytes, *, private: bool = False) -> bool:
         target, mode = self._at(path), 0o600 if private else 0o644
-        with reported("create", str(target)):
+        with self._by_the_driver("create", target):
             if target.exists():
                 return False
-            temporary, _ = write_temporary(target, [data], mode=mode)
+            temporary, _ = write_temporary(target, [data], mode=mode, folder=self._own)
+            if self._own is not None and not target.parent.is_dir():
+                make_folder(target.parent)
             try:
                 os.link(temporary, target)
             except FileExistsError:
@@ -134,25 +159,51 @@ class LocalStore(Store):
 
     def delete(self, path: str) -> None:
         target = self._at(path)
-        with reported("delete", str(target)), suppress(FileNotFoundError):
-            if target.is_dir() and not target.is_symlink():
-                doomed = target.with_name(f"{TEMPORARY}deleted-{token()}")
+        with self._by_the_driver("delete", target):
+            try:
+                if self._own is None and (target.is_symlink() or not target.is_dir()):
+                    target.unlink()
+                    sync_folder(target.parent)
+                    return
+                doomed = (self._own or target.parent) / f"{TEMPORARY}deleted-{token()}"
                 target.rename(doomed)  # gone at once for every reader
-                sync_folder(target.parent)
-                shutil.rmtree(doomed)
-            else:
-                target.unlink()
-                sync_folder(target.parent)
-
-    def rename(self, old: str, new: str) -> None:
-        source, target = self._at(old), self._at(new)
-        with reported(f"rename {source} to", str(target), missing=True):
-            if target.parent != source.parent:
-                make_folder(target.parent)
-            source.rename(target)
+            except FileNotFoundError:
+                self.check()
+                return
             sync_folder(target.parent)
-            if source.parent != target.parent:
-                sync_folder(source.parent)
+            if doomed.is_symlink() or not doomed.is_dir():
+                doomed.unlink(missing_ok=True)
+            else:
+                shutil.rmtree(
+                    doomed, ignore_errors=True
+                )  # what is left, if a newer driver removes it as well, it removes
+
+    def staging(self) -> str:
+        self.check()
+        if self._own is None:
+            with reported("write to", str(self._place)):
+                make_folder(self._place)
+        return (self._place / own_folder.new_name(self.fence)).relative_to(self.folder).as_posix()
+
+    def publish(self, staged: str, target: str, *, last: str, replace: bool = False) -> bool:
+        source, goal = self._at(staged), self._at(target)
+        with self._by_the_driver(f"rename {source} to", goal):
+            way = source if self._own is None else self._own / token()
+            if way != source:
+                source.rename(way)
+            make_folder(goal.parent)
+            if replace:
+                self.delete(target)
+            try:
+                way.rename(goal)  # never over a folder that has something in it
+            except OSError as error:
+                if error.errno not in _TAKEN:
+                    raise
+                if way != source:
+                    way.rename(source)
+                return False
+            sync_folder(goal.parent)
+            return True
 
     def sync(self, path: str) -> None:
         top = self._at(path)
@@ -177,6 +228,16 @@ class LocalStore(Store):
                         shutil.rmtree(left)
                     else:
                         left.unlink()
+
+    @contextmanager
+    def _by_the_driver(self, action: str, target: Path) -> Iterator[None]:
+        """What fails because the driver's folder is gone, fails because a newer driver has taken over."""
+        try:
+            with reported(action, str(target)):
+                yield
+        except StorageFailed:
+            self.check()
+            raise
 
     def _at(self, path: str) -> Path:
         return self.folder / relative(path)

@@ -3,6 +3,11 @@
 Invariant: a file comes to its name by a move of a complete temporary file. What such storage cannot do is made up
 for: appending writes numbered part files that reading joins, and ``create`` lets only that contender through whose
 claim is the only one, which is safe wherever a listing shows all earlier writes. Spec: L4, M1.
+
+Drivers are fenced as on a local root (`own_folder`): all that a driver puts in its place is moved there out of its own
+folder, after a look that no newer driver has one. A newer driver first puts a file into its own folder, then deletes all
+that is in the older ones. So the source of a late move is gone, and the move fails: the storage must copy or rename on
+its side, as S3, GCS, Azure and HDFS do. Deleting cannot be fenced so: a late one deletes only what it saw before it looked.
 """
 
 from __future__ import annotations
@@ -17,13 +22,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from perseid.errors import RootError
-from perseid.storage.store import TEMPORARY, Readable, Store, relative, reported, token
+from perseid.errors import Fenced, RootError, StorageFailed
+from perseid.storage import own_folder
+from perseid.storage.store import STAGING, TEMPORARY, Readable, Store, relative, reported, token
+from perseid.vocabulary import Fence
 
 _PARTS = ".parts"  # a folder: what was appended to the file
 _BEFORE = ".before"  # the file as it was, while it is being replaced where a move cannot replace
 _CLAIM_ATTEMPTS = 6
 _LIST_ATTEMPTS = 20
+_DRIVER = "driver"  # the file that a driver's folder has from its beginning to its end
 
 
 class RemoteStore(Store):
@@ -37,6 +45,8 @@ class RemoteStore(Store):
         self.key = key
         self._writer = token()
         self._next_part: dict[str, int] = {}
+        self._place = STAGING
+        self._own: str | None = None  # the driver's folder
 
     @classmethod
     def from_uri(cls, root: str) -> RemoteStore:
@@ -60,7 +70,29 @@ class RemoteStore(Store):
         return cls(filesystem, folder, root.partition("?")[0])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RemoteStore, (self.filesystem, self.folder, self.root, self.key)  # the copy is a writer of its own
+        given = (self.filesystem, self.folder, self.root, self.key, self._place, self._own, self.fence)
+        return _copy, given  # the copy is a writer of its own
+
+    def fenced(self, place: str, fence: Fence) -> RemoteStore:
+        own = f"{place}/{own_folder.folder_name(fence)}"
+        store = _copy(self.filesystem, self.folder, self.root, self.key, place, own, fence)
+        with self._reported("write to", place):
+            store._remove(own)  # of this very driver, which opens the storage a second time
+            store._put(f"{own}/{_DRIVER}", [b""])
+            store.check()
+            names = store._names(place)
+            before = [name for name in names if own_folder.is_before(name, fence)]
+            left = [name for name in names if own_folder.is_left_by_others(name, fence)]
+            store._remove(*(f"{place}/{name}" for name in (*before, *left)))
+        return store
+
+    def check(self) -> None:
+        if self._own is None:
+            return
+        with self._reported("look at", self._place):
+            newest = own_folder.newest_fence(self._names(self._place))
+        if newest > self.fence:
+            raise Fenced(own_folder.taken_over(self.root, newest, self.fence))
 
     def probe(self) -> None:
         with self._reported("write to", ""):
@@ -70,8 +102,9 @@ class RemoteStore(Store):
     def write(self, path: str, chunks: Iterable[bytes | memoryview]) -> int:
         # A crash between the move and the deletion leaves parts of the old file behind the new one: what is both
         # appended to and rewritten (the ledger) numbers its lines, so that a reader can tell.
-        with self._reported("write", path):
+        with self._by_the_driver("write", path):
             temporary, size = self._temporary(path, chunks)
+            self.check()
             self._replace(temporary, path)
             self._next_part.pop(path, None)
             self._remove(path + _PARTS, path + _BEFORE)
@@ -80,7 +113,7 @@ class RemoteStore(Store):
     def create(self, path: str, data: bytes, *, private: bool = False) -> bool:
         folder, _, name = path.rpartition("/")
         claims = f"{folder}/{TEMPORARY}claims-{name}".lstrip("/")
-        with self._reported("create", path):
+        with self._by_the_driver("create", path):
             for attempt in range(_CLAIM_ATTEMPTS):
                 if self.exists(path):
                     return False
@@ -92,6 +125,7 @@ class RemoteStore(Store):
                         if self.exists(path):
                             return False
                         temporary, _ = self._temporary(path, [data])
+                        self.check()
                         self.filesystem.move(temporary, self._at(path))
                         return True
                 finally:
@@ -101,7 +135,7 @@ class RemoteStore(Store):
             return False  # somebody is about to, or died over it
 
     def append(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        with self._reported("append to", path):
+        with self._by_the_driver("append to", path):
             number = self._next_part.get(path)
             if number is None:
                 number = max((int(name.partition("-")[0]) for name in self._names(path + _PARTS)), default=0) + 1
@@ -143,21 +177,39 @@ class RemoteStore(Store):
 
     def delete(self, path: str) -> None:
         with self._reported("delete", path):
+            self.check()
             self._next_part.pop(path, None)
             self._remove(path, path + _PARTS, path + _BEFORE)
 
-    def rename(self, old: str, new: str) -> None:
-        """A folder is moved file by file where the storage has no folders: not at once for a reader."""
-        with self._reported(f"rename {self.uri(old)} to", new, missing=True):
-            if not self.exists(old):
-                raise FileNotFoundError(f"nothing at {self.uri(old)}")
-            for suffix in ("", _PARTS):
-                kind = self._type(old + suffix)
-                if kind == pafs.FileType.File:
-                    self._make_parent(new + suffix)
-                    self.filesystem.move(self._at(old + suffix), self._at(new + suffix))
-                elif kind == pafs.FileType.Directory:
-                    self._move_folder(old + suffix, new + suffix)
+    def staging(self) -> str:
+        self.check()
+        return f"{self._place}/{own_folder.new_name(self.fence)}"
+
+    def publish(self, staged: str, target: str, *, last: str, replace: bool = False) -> bool:
+        with self._by_the_driver(f"rename {self.uri(staged)} to", target):
+            there = self._below(target)
+            if there and not replace:
+                return False
+            files = sorted(self._below(staged), key=lambda file: (file.endswith(f"/{last}"), file))
+            if not files or not files[-1].endswith(f"/{last}"):
+                raise FileNotFoundError(f"{self.uri(staged)} is not all there: a newer driver may have removed it")
+            self.check()  # all of it is staged by now: if a newer driver comes later than this look, it deletes it all
+            for file in sorted(
+                there, key=lambda file: not file.rpartition("/")[2].startswith("_")
+            ):  # what makes it whole
+                with suppress(FileNotFoundError):
+                    self.filesystem.delete_file(file)
+            for file in files:
+                goal = target + file[len(self._at(staged)) :]
+                self._make_parent(goal)
+                self.filesystem.move(file, self._at(goal))
+            self._remove(staged)
+            return True
+
+    def _below(self, folder: str) -> builtins.list[str]:
+        """All files below a folder, with their full paths."""
+        selector = pafs.FileSelector(self._at(folder), allow_not_found=True, recursive=True)
+        return [i.path for i in self.filesystem.get_file_info(selector) if i.type == pafs.FileType.File]
 
     def sync(self, path: str) -> None:
         pass
@@ -171,11 +223,18 @@ class RemoteStore(Store):
         try:
             self.filesystem.move(temporary, self._at(path))
         except OSError:
-            if self._type(path) != pafs.FileType.File:
+            ready = (
+                self.filesystem.get_file_info(temporary).type == pafs.FileType.File
+            )  # else a newer driver removed it
+            if not ready or self._type(path) != pafs.FileType.File:
                 raise
             self._remove(path + _BEFORE)
             self.filesystem.move(self._at(path), self._at(path + _BEFORE))
-            self.filesystem.move(temporary, self._at(path))
+            try:
+                self.filesystem.move(temporary, self._at(path))
+            except OSError:
+                self.filesystem.move(self._at(path + _BEFORE), self._at(path))
+                raise
 
     def _remove(self, *paths: str) -> None:
         for info in self.filesystem.get_file_info([self._at(path) for path in paths]):
@@ -184,15 +243,6 @@ class RemoteStore(Store):
                     self.filesystem.delete_dir(info.path)
                 elif info.type == pafs.FileType.File:
                     self.filesystem.delete_file(info.path)
-
-    def _move_folder(self, old: str, new: str) -> None:
-        selector = pafs.FileSelector(self._at(old), recursive=True)
-        for info in self.filesystem.get_file_info(selector):
-            if info.type == pafs.FileType.File:
-                target = new + info.path[len(self._at(old)) :]
-                self._make_parent(target)
-                self.filesystem.move(info.path, self._at(target))
-        self.filesystem.delete_dir(self._at(old))
 
     def _at(self, path: str) -> str:
         return "/".join(part for part in (self.folder, relative(path)) if part)
@@ -233,7 +283,7 @@ class RemoteStore(Store):
 
     def _temporary(self, path: str, chunks: Iterable[bytes | memoryview]) -> tuple[str, int]:
         folder, _, name = path.rpartition("/")
-        temporary = f"{folder}/{TEMPORARY}{name}-{token()}".lstrip("/")
+        temporary = f"{self._own or folder}/{TEMPORARY}{name}-{token()}".lstrip("/")
         try:
             size = self._put(temporary, chunks)
         except BaseException:
@@ -244,9 +294,27 @@ class RemoteStore(Store):
         return self._at(temporary), size
 
     @contextmanager
+    def _by_the_driver(self, action: str, path: str) -> Iterator[None]:
+        """What fails because a newer driver has removed what was to be moved, fails because it has taken over."""
+        try:
+            with self._reported(action, path):
+                yield
+        except StorageFailed:
+            self.check()
+            raise
+
+    @contextmanager
     def _reported(self, action: str, path: str, *, missing: bool = False) -> Iterator[None]:
         with reported(action, self.uri(path), missing=missing):
             try:
                 yield
             except pa.ArrowException as error:
                 raise OSError(f"{type(error).__name__}: {error}") from error
+
+
+def _copy(
+    filesystem: Any, folder: str, root: str, key: bytes | None, place: str, own: str | None, fence: Fence
+) -> RemoteStore:
+    store = RemoteStore(filesystem, folder, root, key)
+    store._place, store._own, store.fence = place, own, fence
+    return store

@@ -19,9 +19,13 @@ from pathlib import Path
 from typing import Protocol
 
 from perseid.errors import RootError, StorageFailed
+from perseid.vocabulary import Fence
 
 TEMPORARY = ".tmp-"
 """Names that begin so are on their way in or out. No reader sees them, nor does Spark."""
+
+STAGING = "staging"
+"""The folder of what is on its way to its name, where nobody said another one."""
 
 
 class Readable(Protocol):
@@ -40,6 +44,8 @@ class Store(ABC):
     """The folder, when the root is on a local filesystem."""
     key: bytes | None = None
     """The key of the root once it was asked for (``root_key``); goes along to other processes."""
+    fence: Fence = Fence(0)
+    """The number of the driver this store is for, higher for every later one; 0 if it is for nobody in particular."""
 
     @classmethod
     def at(cls, root: str) -> Store:
@@ -104,8 +110,28 @@ class Store(ABC):
         """Remove a file or folder; nothing happens when there is none."""
 
     @abstractmethod
-    def rename(self, old: str, new: str) -> None:
-        """Move a file or folder. A file replaces a file; a folder replaces none that has something in it."""
+    def fenced(self, place: str, fence: Fence) -> Store:
+        """This store for one driver of several. Once it returns, no driver with a lower fence can change anything any more.
+
+        Below the folder ``place`` each driver has a folder of its own, through which goes all that it puts into the store or takes
+        out of it. This call takes away those of the drivers before. Raises ``Fenced`` if a newer driver was here.
+        """
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise ``Fenced`` if a newer driver uses this store. A look beforehand: what holds is that its writes fail."""
+
+    @abstractmethod
+    def staging(self) -> str:
+        """The path of a new folder, for others (Spark) to write into; it is not there yet, the folder above it is."""
+
+    @abstractmethod
+    def publish(self, staged: str, target: str, *, last: str, replace: bool = False) -> bool:
+        """Give a staged folder its name, if nothing has it: False if something has. With ``replace``, that goes first.
+
+        On a local store the folder is there at once. Elsewhere it comes file by file, and the file ``last`` comes last; who sees it
+        sees all. Nothing but what was there before is removed: a late ``replace`` cannot hit what another has put there since.
+        """
 
     @abstractmethod
     def sync(self, path: str) -> None:

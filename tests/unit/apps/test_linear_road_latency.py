@@ -15,8 +15,8 @@ def commit(folder: Path, epoch: int, seconds: list[int], at_ms: int) -> None:
     where = folder / f"epoch={epoch}"
     where.mkdir()
     pq.write_table(pa.table({"time": pa.array(seconds, pa.int32())}), where / "part-0.parquet")
-    (where / "_perseid.json").touch()
-    os.utime(where / "_perseid.json", (at_ms / 1000, at_ms / 1000))
+    (where / "_perseid-7.json").touch()
+    os.utime(where / "_perseid-7.json", (at_ms / 1000, at_ms / 1000))
 
 
 def test_an_answer_is_as_late_as_its_epoch_is_after_its_second(tmp_path: Path) -> None:

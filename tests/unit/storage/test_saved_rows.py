@@ -16,10 +16,11 @@ FOLDER = "checkpoints/00000001/inflight/s/epoch=3"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     store = Store.at(str(tmp_path))
+    staged = store.staging()
     for number in range(3):
-        store.write(f"{FOLDER}/part-{number}.parquet", [b"rows" * (number + 1)])
-    store.write(f"{FOLDER}/_SUCCESS", [b""])
-    saved_rows.complete(store, FOLDER, "abc")
+        store.write(f"{staged}/part-{number}.parquet", [b"rows" * (number + 1)])
+    store.write(f"{staged}/_SUCCESS", [b""])
+    saved_rows.publish(store, staged, FOLDER, "abc")
     return tmp_path
 
 
@@ -42,12 +43,12 @@ def damage_added(folder: Path) -> None:
 
 
 def damage_list(folder: Path) -> None:
-    path = folder / FOLDER / "_perseid_rows"
+    path = folder / FOLDER / f"_perseid_rows-{0:020d}"
     path.write_bytes(path.read_bytes().replace(b"abc", b"abd"))
 
 
 def damage_unlisted(folder: Path) -> None:
-    (folder / FOLDER / "_perseid_rows").unlink()
+    (folder / FOLDER / f"_perseid_rows-{0:020d}").unlink()
 
 
 @pytest.mark.parametrize(

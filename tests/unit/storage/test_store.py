@@ -12,7 +12,9 @@ import pytest
 
 from perseid.errors import RootError, StorageFailed
 from perseid.storage.durable import write_file
+from perseid.storage.remote import RemoteStore
 from perseid.storage.store import Store, failure, local_folder
+from perseid.vocabulary import Fence
 
 
 def names(folder: Path) -> list[str]:
@@ -124,8 +126,6 @@ def test_reading_what_is_missing_says_so(any_store: Store) -> None:
     for look in (any_store.read, any_store.size, any_store.open):
         with pytest.raises(FileNotFoundError):
             look("nothing/here")
-    with pytest.raises(FileNotFoundError):
-        any_store.rename("nothing", "new")
 
 
 def test_names_on_their_way_are_not_listed(any_store: Store) -> None:
@@ -154,12 +154,20 @@ def test_files_and_folders_are_deleted_and_nothing_is_said_when_there_is_none(an
     assert any_store.list("") == []
 
 
-def test_files_and_folders_are_renamed(any_store: Store) -> None:
-    any_store.write("folder/deep/a", [b"x"])
-    any_store.rename("folder/deep/a", "folder/deep/b")
-    any_store.rename("folder", "other/place")
-    assert any_store.read("other/place/deep/b") == b"x"
-    assert not any_store.exists("folder")
+@pytest.mark.parametrize("fence", [0, 7])
+def test_a_staged_folder_gets_its_name_if_nothing_has_it(any_store: Store, fence: int) -> None:
+    if fence:
+        any_store = any_store.fenced("staging", Fence(fence))
+    for content, replace in ((b"old", False), (b"newer", False), (b"newest", True)):
+        staged = any_store.staging()
+        any_store.write(f"{staged}/a", [content])
+        any_store.write(f"{staged}/deep/{content.decode()}", [content])
+        any_store.write(f"{staged}/_all", [content])
+        there = any_store.exists("other/place")
+        assert any_store.publish(staged, "other/place", last="_all", replace=replace) == (not there or replace)
+        assert any_store.exists(staged) == (there and not replace)
+    assert any_store.read("other/place/a") == b"newest"
+    assert any_store.list("other/place/deep") == ["newest"]
 
 
 def test_sync_reaches_everything_below_a_folder(any_store: Store) -> None:
@@ -208,7 +216,8 @@ def test_a_root_below_a_file_is_refused_and_the_message_says_what_to_do(tmp_path
 
 def test_a_file_that_is_being_replaced_is_there_all_the_time(hdfs: Store) -> None:
     hdfs.write("folder/a", [b"old"])
-    hdfs.rename("folder/a", "folder/a.before")  # as if the writer had died between two moves
+    assert isinstance(hdfs, RemoteStore)
+    hdfs.filesystem.move("root/folder/a", "root/folder/a.before")  # as if the writer had died between two moves
     assert hdfs.read("folder/a") == b"old" and hdfs.size("folder/a") == 3
     assert hdfs.exists("folder/a") and hdfs.list("folder") == ["a"] and not hdfs.create("folder/a", b"x")
     for content in (b"new", b"newer"):

@@ -59,7 +59,7 @@ class Lateness:
 def lateness_of(folder: Path, began_ms: int, speed: float) -> Lateness:
     """Of the answers below ``folder`` that were committed since the feed began."""
     seconds, late = [np.empty(0, np.int32)], [np.empty(0)]
-    for marker in folder.glob("epoch=*/_perseid.json"):
+    for marker in folder.glob("epoch=*/_perseid*.json"):
         committed_ms = marker.stat().st_mtime * 1000
         if committed_ms < began_ms:
             continue
