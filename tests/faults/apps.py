@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from sleeping import fall_asleep_before
 
 import perseid
 from perseid import App, KeyedOperator, Operator, every, state
@@ -727,7 +728,11 @@ def main() -> None:
     parser.add_argument("--available-now", action="store_true")
     parser.add_argument("--dead-letters", action="store_true")
     parser.add_argument("--lease-seconds", type=float, default=10)
+    parser.add_argument("--asleep-before", metavar="STEP")
     given = parser.parse_args()
+    if given.asleep_before:
+        base = str(Path(given.root).parent)
+        fall_asleep_before(given.asleep_before, base, Path(f"{base}.asleep"))
     from perseid.spark.session import build
 
     more: dict[str, Any] = {}

@@ -10,12 +10,13 @@ from pyarrow import fs as pafs
 from pyspark.sql import DataFrame
 
 from perseid.sinks import parquet
+from perseid.sinks.published import STAGING, PublishedEpochs
 from perseid.sources import files, stream, table
 from perseid.sources.listing import Found, RemoteListing
 from perseid.sources.source import Source
 from perseid.storage.remote import RemoteStore
 from perseid.storage.store import Store
-from perseid.vocabulary import Epoch, Offset
+from perseid.vocabulary import Epoch, Fence, Offset
 
 pytestmark = pytest.mark.spark
 
@@ -71,8 +72,8 @@ def test_files_table_and_stream_keep_what_they_need_on_a_remote_root(spark, remo
 
 def test_the_parquet_sink_replaces_epochs_on_a_remote_path(spark, remote):
     sink = parquet("out")
-    sink._place = remote
-    for digest, last in [("a", 5), ("b", 3)]:
+    for fence, digest, last in [(1, "a", 5), (2, "b", 3)]:
+        sink._epochs = PublishedEpochs(remote.fenced(STAGING, Fence(fence)))
         assert not sink.holds(Epoch(1), digest)
         sink.write(Epoch(1), digest, spark.range(0, last, 1, 2))
         assert sink.holds(Epoch(1), digest)

@@ -109,7 +109,13 @@ def write_temporary(
     make_parent = folder is None
     try:
         size = write_new(
-            temporary, chunks, durable=durable, past_cache=past_cache, written=written, mode=mode, make_parent=make_parent
+            temporary,
+            chunks,
+            durable=durable,
+            past_cache=past_cache,
+            written=written,
+            mode=mode,
+            make_parent=make_parent,
         )
         return temporary, size
     except BaseException:

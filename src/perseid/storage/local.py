@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
-from perseid.errors import Fenced, StorageFailed
+from perseid.errors import Fenced, RootError, StorageFailed
 from perseid.storage import own_folder
 from perseid.storage.durable import (
     make_folder,
@@ -54,8 +54,12 @@ class LocalStore(Store):
         return store
 
     def check(self) -> None:
-        if self._own is not None and not self._own.is_dir():
-            raise Fenced(own_folder.taken_over(str(self.folder), None, self.fence))
+        if self._own is None or self._own.is_dir():
+            return
+        newest = own_folder.newest_fence(self.list(self._place.relative_to(self.folder).as_posix()))
+        if newest > self.fence:  # else it is out of reach (which raised), or gone
+            raise Fenced(own_folder.taken_over(str(self.folder), newest, self.fence))
+        raise RootError(f"{self._own} is gone: {self.folder} was deleted or replaced under this driver")
 
     def probe(self) -> None:
         with reported("write to", str(self.folder)):

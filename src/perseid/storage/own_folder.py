@@ -95,11 +95,10 @@ def is_left_by_others(name: str, fence: Fence) -> bool:
     return found is not None and found <= fence
 
 
-def taken_over(where: str, newest: Fence | None, fence: Fence) -> str:
-    by = f"a newer driver (fence {newest})" if newest else "a newer driver"
+def taken_over(where: str, newest: Fence, fence: Fence) -> str:
     return (
-        f"{where}: {by} has taken over from this one (fence {fence}), which changes nothing there any more. Stop this one; "
-        f"or, if no other driver is meant to write there, use another folder"
+        f"{where}: a newer driver (fence {newest}) has taken over from this one (fence {fence}), which changes nothing there any "
+        f"more. Stop this one; or, if no other driver is meant to write there, use another folder"
     )
 
 
