@@ -30,6 +30,7 @@ from perseid.storage.lease import Lease, newest_generation
 from perseid.storage.ledger import Admitted, Committed, Ledger
 from perseid.storage.manifest import Checkpoints, Manifest, ShardSnapshot
 from perseid.storage.remote import RemoteStore
+from perseid.storage.root_key import own_key
 from perseid.storage.snapshots import write_snapshot
 from perseid.storage.store import STAGING, Store, token
 from perseid.vocabulary import Epoch, Fence, Generation
@@ -134,6 +135,7 @@ def stage(store: Store, name: str, rows: bytes) -> tuple[str, list[Part]]:
 
 def drive(root: Store, out: Store, epochs: int) -> Generation:
     """A driver from its start to its end."""
+    own_key(root)
     lease = Lease.acquire(root, owner="test", now_ms=lambda: 1, timeout=every(milliseconds=8))
     store = root.fenced(STAGING, lease.fence)
     ledger, checkpoints = Ledger.open(store, lease), Checkpoints(store, lease=lease)
