@@ -2,7 +2,7 @@
 
 The file is executed as a module of its own name, not as ``__main__``, so that an ``if __name__ == "__main__"`` block
 that runs the application stays out of the way. Its classes and functions are shipped to hosts and workers by value, as
-those of ``__main__`` are, so that nothing has to be installed there.
+those of ``__main__`` are, so that nothing has to be installed there. Modules beside it are sent as files (``perseid.spark.modules``).
 """
 
 from __future__ import annotations
@@ -61,8 +61,10 @@ def _execute(file: Path) -> ModuleType:
     """Run the file as a module, with its folder on the path as ``python FILE`` does."""
     from pyspark import cloudpickle
 
+    from perseid.spark.modules import APP_MODULE
+
     # A name that no installed module has, so that a file may be called json.py and still not hide json.
-    name = f"perseid_app_{file.stem}"
+    name = f"{APP_MODULE}{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file.resolve())
     if spec is None or spec.loader is None:
         raise SettingsError(f"{file}: expected a Python file, its name does not end in .py")

@@ -31,7 +31,8 @@ from perseid.spark import cuts
 from perseid.spark.channel import NO_DESCRIPTOR, Address, Connection, accept, machine_id
 from perseid.spark.held import OperatorSpec
 from perseid.spark.host import HostConfig, HostTask
-from perseid.spark.jobs import cancel, tagged
+from perseid.spark.jobs import cancel, tagged, worker_python
+from perseid.spark.worker_python import cannot_run
 from perseid.storage.process import Process
 from perseid.storage.store import Store
 from perseid.vocabulary import HostId, ShardId
@@ -107,7 +108,7 @@ class Hosts:
         config = HostConfig(
             launch, self._address, self._secret, self._store, self._operators, self._heartbeat_ms, cuts.folder()
         )
-        reason, declined = "its task ended", -1
+        reason, hopeless, declined = "its task ended", None, -1
         while declined < self._declined[launch] and not self._closing:
             declined = self._declined[launch]
             if declined:
@@ -116,12 +117,15 @@ class Hosts:
                 with tagged(self._spark, f"{self._tag}-host-{launch}"):
                     self._spark.range(0, 1, 1, 1).mapInArrow(HostTask(config), "launch long").collect()
             except Exception as error:
-                reason = _said(error)
+                reason, hopeless = _said(error), cannot_run(str(error), worker_python(self._spark))
         self._launches.pop(launch, None)
         if self._closing:
             return
         if launch not in self._registered_launches:
             self.not_started = reason
+            if hopeless is not None and not self._registered_launches:
+                self._post(on.FatalError(f"no host can start: {hopeless}"))
+                return
             time.sleep(0.2)  # a cluster that cannot start a host now is not asked again at once
             self._post(on.HostStartFailed(reason))
             return

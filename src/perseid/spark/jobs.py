@@ -50,6 +50,11 @@ def task_slots(spark: SparkSession) -> int | None:
     return None if context is None else int(context.defaultParallelism)
 
 
+def worker_python(spark: SparkSession) -> str:
+    """The Python that Spark's workers run, as far as it is known here."""
+    return str(getattr(_context(spark), "pythonExec", "python3"))
+
+
 def settled_slots(spark: SparkSession, wanted: int, *, exactly: bool, timeout_s: float) -> int | None:
     """The task slots once the cluster's executors are there: ``wanted``, or (not ``exactly``) as many as come within moments."""
     slots = task_slots(spark)

@@ -12,6 +12,7 @@ from perseid.errors import ApplicationFailed, RequestFailed, ScaleFailed
 from perseid.spark import session
 from perseid.spark.asked import TakenCheckpoint
 from perseid.spark.jobs import settled_slots
+from perseid.spark.modules import ship_modules
 from perseid.spark.scales import Scaled
 from perseid.spark.settings import Settings, hosts_and_spares
 from perseid.spark.shape import topology_of
@@ -43,6 +44,7 @@ def start(app: App, spark: SparkSession | None, root: str | None, **given: Any) 
     room = SCALE_ROOM if own else 0
     hosts, spares = hosts_and_spares(settings, sum(topology.operators.values()), slots and slots - room)
     most = None if slots is None else max(hosts + spares, slots - EPOCH_SLOTS)
+    ship_modules(spark, graph)
     store = Store.at(root if root is not None else f".perseid/{graph.name}")
     own_key(store)  # hosts get it with the store
     shell = Shell(graph.name, spark, store, settings, topology, graph, hosts, spares, most)
