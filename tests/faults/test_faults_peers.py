@@ -1,11 +1,13 @@
-"""Strangers on a host's port: no secret, half-open connections, absurd lengths, noise."""
+"""Strangers on the ports of hosts and driver: no secret, half-open and dripping connections, absurd lengths, noise, floods."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import struct
+import threading
 from collections.abc import Iterator
 
 import apps
@@ -15,7 +17,8 @@ from pyspark.sql import SparkSession
 
 from perseid import PerseidError
 from perseid.errors import ChannelError, NotAuthentic
-from perseid.spark.channel import Address, connect
+from perseid.spark.channel import Address
+from perseid.spark.handshake import connect
 from perseid.spark.runtime import Running
 
 pytestmark = pytest.mark.spark
@@ -36,15 +39,42 @@ def running(spark: SparkSession, folder: Folder) -> Iterator[Running]:
 
 
 def addresses(running: Running) -> list[tuple[str, int]]:
+    """Of the hosts, and of the driver."""
     found = [host.address.rpartition(":") for host in running.progress().hosts if host.shards]
-    return [(ip, int(port)) for ip, _, port in found]
+    driver = running._shell.hosts._address
+    return [*((ip, int(port)) for ip, _, port in found), (driver.host, driver.port)]
+
+
+@contextlib.contextmanager
+def dripping(peers: list[socket.socket]) -> Iterator[None]:
+    """Some of these send a byte now and then."""
+    ended = threading.Event()
+
+    def drip() -> None:
+        while not ended.wait(0.3):
+            for peer in peers[::2]:
+                with contextlib.suppress(OSError):
+                    peer.send(b"\0")
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    yield
+    ended.set()
+    thread.join()
+    for peer in peers:
+        peer.close()
+
+
+def said(message: dict[str, object]) -> bytes:
+    data = json.dumps(message).encode()
+    return struct.pack(">I", len(data)) + data
 
 
 def test_hosts_listen_on_the_clusters_interface_only(running: Running) -> None:
     assert {ip for ip, _ in addresses(running)} == {"127.0.0.1"}
 
 
-def test_strangers_on_a_hosts_port_change_nothing(running: Running, folder: Folder) -> None:
+def test_strangers_on_the_ports_of_hosts_and_driver_change_nothing(running: Running, folder: Folder) -> None:
     pids = {host.pid for host in running.progress().hosts if host.shards}
     open_sockets = []
     for ip, port in addresses(running):
@@ -56,30 +86,32 @@ def test_strangers_on_a_hosts_port_change_nothing(running: Running, folder: Fold
             struct.pack(">I", 5) + b"hello",  # no JSON
             struct.pack(">I", 40) + b'{"nonce":"00112233445566778899aabbccddeeff"}'[:40],
             b"GET / HTTP/1.1\r\n\r\n",
+            said({"nonce": "00" * 16, "purpose": "epochs", "server": "", "sealed": True}),
+            said({"proof": "\u00ff" * 32}),
         ):
             peer = socket.create_connection((ip, port), timeout=5)
             open_sockets.append(peer)
             with contextlib.suppress(OSError):
                 peer.sendall(data)
         with pytest.raises((NotAuthentic, ChannelError)):
-            connect(Address(ip, port), b"a guess at the secret")
+            connect(Address(ip, port), b"a guess at the secret", "epochs")
     assert {
         host.pid for host in running.progress().hosts if host.shards
     } == pids or running.progress().faults  # a busy machine may lose one by itself
-    assert running.wait(240)
+    with dripping(open_sockets):
+        assert running.wait(240)
     apps.check_counts(folder.out, ROWS)
-    for peer in open_sockets:
-        peer.close()
 
 
 @pytest.mark.slow
-def test_a_flood_of_half_open_connections_does_not_close_the_host_to_its_own(running: Running, folder: Folder) -> None:
+def test_a_flood_of_half_open_and_dripping_connections_keeps_nobody_out_who_belongs_there(
+    running: Running, folder: Folder
+) -> None:
     flood = []
     with contextlib.suppress(OSError):
         for ip, port in addresses(running):
             flood += [socket.create_connection((ip, port), timeout=5) for _ in range(300)]
-    assert running.wait(240)
-    for peer in flood:
-        peer.close()
+    with dripping(flood):
+        assert running.wait(240)
     assert len(flood) > 200
     apps.check_counts(folder.out, ROWS)

@@ -1,16 +1,13 @@
-"""The channel between tasks, hosts and the controller: authenticated sockets that carry small JSON messages and Arrow streams.
+"""The channel between tasks, hosts and the controller: sockets that carry small JSON messages and Arrow streams.
 
-A message is a length (4 bytes) and JSON. Rows follow a message as a plain Arrow IPC stream: no row is pickled. Both sides prove
-that they know the application's secret (HMAC over the other's nonce) before anything else is read; until then a peer
-may send a few hundred bytes and has a few seconds. No length that a peer claims is believed beyond a bound.
+A message is a length (4 bytes) and JSON. Rows follow a message as a plain Arrow IPC stream: no row is pickled. No length that a peer claims
+is believed beyond a bound. Connections are made by ``handshake``, where both sides prove that they belong to one application; unless the
+kernel vouches for the peer, every byte after that is sealed (``sealed_stream``).
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import hashlib
-import hmac
 import io
 import json
 import os
@@ -25,14 +22,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from perseid.errors import ChannelError, NotAuthentic
-from perseid.spark import cuts
+from perseid.errors import ChannelError
+from perseid.spark.sealed_stream import SealedReader, SealedWriter
 
-HANDSHAKE_SECONDS = 5.0
-HANDSHAKE_BYTES = 256
 MESSAGE_BYTES = 16 << 20
 BUFFER_BYTES = 1 << 30  # the largest single Arrow buffer taken from a peer
-NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED)  # pass by themselves
 _LENGTH = struct.Struct(">I")
 
 
@@ -44,6 +38,7 @@ class Address:
     port: int
     unix: str = ""
     machine: str = ""
+    name: str = ""  # of the server, which nobody else has: a peer that answers for it proves that it is this one
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -54,12 +49,13 @@ class Address:
 
 
 def machine_id() -> str:
-    """Equal for two processes exactly when they can share a Unix socket: same boot, same mount and network namespace."""
+    """Equal for two processes exactly when they can share a Unix socket: same boot, same mount and user namespace."""
     parts = [socket.gethostname()]
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:  # noqa: PTH123
         parts.append(file.read().strip())
-    with contextlib.suppress(OSError):
-        parts.append(os.readlink("/proc/self/ns/mnt"))  # noqa: PTH115
+    for kind in ("mnt", "user"):
+        with contextlib.suppress(OSError):
+            parts.append(os.readlink(f"/proc/self/ns/{kind}"))  # noqa: PTH115
     return "/".join(parts)
 
 
@@ -82,18 +78,27 @@ class _BoundedReader(io.RawIOBase):
 
 
 class Connection:
-    """One authenticated connection. Not shared between threads, but for ``send`` under the owner's lock."""
+    """One authenticated connection. Not shared between threads, but for ``send`` under the owner's lock.
 
-    def __init__(self, sock: socket.socket, is_cut: Callable[[], bool] | None = None) -> None:
-        self._sock, self._is_cut = sock, is_cut
-        self._reader = sock.makefile("rb", buffering=1 << 20)
-        self._writer = sock.makefile("wb", buffering=1 << 20)
+    ``keys``: of this session, for what is sent and for what is received; None where the kernel vouches for the peer.
+    """
+
+    def __init__(self, sock: socket.socket, *, purpose: str, keys: tuple[bytes, bytes] | None) -> None:
+        self.purpose = purpose
+        self.is_cut: Callable[[], bool] | None = None  # by a test
+        self._sock = sock
+        self._reader: Any = sock.makefile("rb", buffering=1 << 20)
+        self._writer: Any
+        if keys is None:
+            self._writer = sock.makefile("wb", buffering=1 << 20)
+        else:
+            self._writer, self._reader = SealedWriter(sock, keys[0]), SealedReader(self._reader, keys[1])
 
     def send(self, message: dict[str, Any]) -> None:
         data = json.dumps(message, separators=(",", ":")).encode()
         if len(data) > MESSAGE_BYTES:
             raise ChannelError(f"a message of {len(data)} bytes is over the limit of {MESSAGE_BYTES}")
-        if self._is_cut is not None and self._is_cut():
+        if self.is_cut is not None and self.is_cut():
             self.abort()
             raise ChannelError("the connection was cut")
         with _translated():
@@ -210,83 +215,3 @@ def _translated() -> Iterator[None]:
         raise ChannelError("the peer did not answer in time") from None
     except (OSError, ValueError, pa.ArrowException) as error:
         raise ChannelError(f"the connection broke: {error}") from error
-
-
-def _prove(secret: bytes, role: bytes, theirs: bytes, mine: bytes) -> str:
-    return hmac.new(secret, role + theirs + mine, hashlib.sha256).hexdigest()
-
-
-def connect(address: Address, secret: bytes, *, timeout: float = HANDSHAKE_SECONDS) -> Connection:
-    """Open a connection and prove the secret. Takes the Unix socket where peer and caller share a machine."""
-    sock: socket.socket | None = None
-    is_cut = cuts.guard(address.port, driver=not address.unix)
-    if is_cut is not None and is_cut():
-        raise ChannelError(f"{address}: cannot connect: the connection is cut")
-    if address.unix and address.machine == machine_id():
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            sock.settimeout(timeout)
-            sock.connect(address.unix)
-        except OSError:
-            sock.close()
-            sock = None
-    if sock is None:
-        try:
-            sock = socket.create_connection((address.host, address.port), timeout=timeout)
-        except OSError as error:
-            raise ChannelError(f"{address}: cannot connect: {error}") from error
-    _tune(sock)
-    connection = Connection(sock, is_cut)
-    try:
-        mine = os.urandom(16)
-        connection.send({"nonce": mine.hex()})
-        hello = connection.receive(HANDSHAKE_BYTES)
-        theirs = bytes.fromhex(str(hello.get("nonce", "")))
-        if not hmac.compare_digest(str(hello.get("proof", "")), _prove(secret, b"server", mine, theirs)):
-            raise NotAuthentic(f"{address}: the peer does not know this application's secret")
-        connection.send({"proof": _prove(secret, b"client", theirs, mine)})
-        connection.receive(HANDSHAKE_BYTES)
-    except (ChannelError, ValueError):
-        connection.close()
-        raise
-    connection.deadline(None)
-    return connection
-
-
-def accept(sock: socket.socket, secret: bytes) -> Connection:
-    """The other side of ``connect``. Raises ``ChannelError`` (and closes) for a peer that is slow, wrong or not authentic."""
-    sock.settimeout(HANDSHAKE_SECONDS)
-    _tune(sock)
-    connection = Connection(sock)
-    try:
-        theirs = bytes.fromhex(str(connection.receive(HANDSHAKE_BYTES).get("nonce", "")))
-        if len(theirs) != 16:
-            raise NotAuthentic("a peer did not begin with a nonce")
-        mine = os.urandom(16)
-        connection.send({"nonce": mine.hex(), "proof": _prove(secret, b"server", theirs, mine)})
-        proof = str(connection.receive(HANDSHAKE_BYTES).get("proof", ""))
-        if not hmac.compare_digest(proof, _prove(secret, b"client", mine, theirs)):
-            raise NotAuthentic("a peer does not know this application's secret")
-        connection.send({"welcome": True})
-    except (ChannelError, ValueError) as error:
-        connection.close()
-        raise (
-            error if isinstance(error, ChannelError) else NotAuthentic(f"a peer sent no valid nonce: {error}")
-        ) from None
-    connection.deadline(None)
-    return connection
-
-
-def _tune(sock: socket.socket) -> None:
-    """No delay for small messages; a peer that vanished without a word is noticed within seconds."""
-    if sock.family == socket.AF_INET:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in (
-            ("TCP_KEEPIDLE", 5),
-            ("TCP_KEEPINTVL", 2),
-            ("TCP_KEEPCNT", 3),
-            ("TCP_USER_TIMEOUT", 11_000),
-        ):
-            if hasattr(socket, name):
-                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

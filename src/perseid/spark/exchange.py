@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 
 from perseid.errors import ChannelError
 from perseid.spark import cuts
-from perseid.spark.channel import Address, Connection, connect
+from perseid.spark.channel import Address, Connection
+from perseid.spark.handshake import connect
 from perseid.spark.rows import EPOCH
 from perseid.spark.shard_rows import of_one_shard
 from perseid.spark.words import Layout
@@ -158,7 +159,7 @@ class Exchange:
         if connection is None:
             for other in [of for of, kept in _connections.items() if kept.ended]:  # hosts that are no more
                 _connections.pop(other).close()
-            connection = _connections[key] = connect(address, self.secret)
+            connection = _connections[key] = connect(address, self.secret, "epochs")
             connection.send(request)
         connection.send_rows(schema, rows)
         return connection, connection.receive()

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from perseid.errors import ChannelError, StorageFailed
-from perseid.spark.channel import Address, Connection, connect
+from perseid.spark.channel import Address, Connection
+from perseid.spark.handshake import connect
 from perseid.storage.private_folder import make_private
 
 PATIENCE_S = 30.0  # with one read or write
@@ -35,7 +36,7 @@ class HeldBackups:
         with contextlib.suppress(ChannelError, StorageFailed, OSError):
             if self._copies is not None and target.is_relative_to(self._copies):
                 make_private(self._copies)
-            connection = connect(Address(**source), self._secret)
+            connection = connect(Address(**source), self._secret, "backups")
             try:
                 connection.deadline(PATIENCE_S)
                 connection.send({"fetch": path})

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import secrets
 import shutil
 import socket
 import threading
@@ -25,14 +26,16 @@ from perseid.engine.shard import Refusal
 from perseid.errors import ChannelError, CorruptData, PerseidError, StorageFailed
 from perseid.spark import cuts
 from perseid.spark.allocators import sparing
-from perseid.spark.channel import NO_DESCRIPTOR, Address, Connection, accept, connect, machine_id
+from perseid.spark.channel import Address, Connection, machine_id
 from perseid.spark.copies_folder import CopiesFolder
 from perseid.spark.forked import Snapshots
 from perseid.spark.gently import gently
+from perseid.spark.handshake import connect
 from perseid.spark.held import HeldShards, OperatorSpec
 from perseid.spark.held_backups import HeldBackups
 from perseid.spark.host_folder import make_folder
 from perseid.spark.lifeline import executor, outliving_daemon
+from perseid.spark.listener import BACKLOG, Listener
 from perseid.storage.process import Process
 from perseid.storage.store import Store
 from perseid.vocabulary import ShardId
@@ -84,16 +87,19 @@ class Host:
         self.snapshots = Snapshots(config.store, self.copies, self._tell)
         self.ended = threading.Event()
         self.conversations: set[Connection] = set()  # with tasks, which keep their connections
-        self.control = connect(config.controller, config.secret)
+        self.name = secrets.token_hex(8)
+        self.control = connect(config.controller, config.secret, "control")
 
     # -- life -----------------------------------------------------------------------------------------------------
 
     def serve(self) -> None:
         """Live until the controller says stop, or is gone."""
-        listeners = self._listen()
+        listeners: list[Listener] = []
         try:
-            tcp, unix = listeners
+            tcp, unix = self._sockets()
             name = tcp.getsockname()
+            wanted = ("epochs", "backups")
+            listeners += [Listener(s, self.config.secret, self.name, wanted, self._converse) for s in (tcp, unix)]
             self._tell(
                 "register",
                 launch=self.config.launch,
@@ -102,17 +108,14 @@ class Host:
                 port=name[1],
                 unix=str(unix.getsockname()),
                 machine=machine_id(),
+                name=self.name,
                 executor=f"{machine_id()}-{executor() or os.getppid()}",
             )
-            for listener in listeners:
-                threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
             threading.Thread(target=self._beat, daemon=True).start()
             self._obey()
         finally:
             self.ended.set()
             for listener in listeners:
-                with contextlib.suppress(OSError):
-                    listener.shutdown(socket.SHUT_RDWR)  # wakes its thread, which closing does not
                 listener.close()
             for connection in tuple(self.conversations):
                 connection.abort()
@@ -121,11 +124,11 @@ class Host:
             shutil.rmtree(self.folder, ignore_errors=True)
             self.copies_folder.leave(for_good=self.stopped_for_good)
 
-    def _listen(self) -> tuple[socket.socket, socket.socket]:
-        tcp = socket.create_server((self.control.local_ip, 0), backlog=64)
+    def _sockets(self) -> tuple[socket.socket, socket.socket]:
+        tcp = socket.create_server((self.control.local_ip, 0), backlog=BACKLOG)
         unix = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         unix.bind(str(self.folder / "epochs"))
-        unix.listen(64)
+        unix.listen(BACKLOG)
         return tcp, unix
 
     def _beat(self) -> None:
@@ -238,28 +241,13 @@ class Host:
 
     # -- epochs ---------------------------------------------------------------------------------------------------
 
-    def _accept(self, listener: socket.socket) -> None:
-        while not self.ended.is_set():
-            try:
-                sock, _ = listener.accept()
-            except OSError as error:
-                if error.errno not in NO_DESCRIPTOR:
-                    return
-                time.sleep(0.1)  # a flood of strangers holds all of them; none may hold one for long
-                continue
-            threading.Thread(target=self._converse, args=(sock,), daemon=True).start()
-
-    def _converse(self, sock: socket.socket) -> None:
-        """One task's connection: epochs in, answers out, until it goes away."""
-        try:
-            connection = accept(sock, self.config.secret)
-        except ChannelError:
-            return
+    def _converse(self, connection: Connection) -> None:
+        """One task's connection: epochs in, answers out, until it goes away; or another host's, for backups."""
         self.conversations.add(connection)
         try:
             while not self.ended.is_set():
                 request = connection.receive()
-                if "fetch" in request:
+                if connection.purpose == "backups":
                     self.backups.serve(connection, request["fetch"])
                     continue
                 schema, batches = connection.receive_rows()

@@ -28,10 +28,11 @@ from pyspark.sql import SparkSession
 from perseid.engine import events as on
 from perseid.errors import ChannelError
 from perseid.spark import cuts
-from perseid.spark.channel import NO_DESCRIPTOR, Address, Connection, accept, machine_id
+from perseid.spark.channel import Address, Connection, machine_id
 from perseid.spark.held import OperatorSpec
 from perseid.spark.host import HostConfig, HostTask
 from perseid.spark.jobs import cancel, tagged, worker_python
+from perseid.spark.listener import BACKLOG, Listener
 from perseid.spark.worker_python import cannot_run
 from perseid.storage.process import Process
 from perseid.storage.store import Store
@@ -89,9 +90,10 @@ class Hosts:
         self._lock = threading.Lock()
         self._closing = False
         self._tag = f"perseid-{os.getpid()}-{secrets.token_hex(4)}"  # everybody may see it
-        self._server = socket.create_server((control_ip(spark), 0), backlog=128)
-        self._address = Address(*self._server.getsockname()[:2])
-        threading.Thread(target=self._listen, name="perseid-hosts", daemon=True).start()
+        server = socket.create_server((control_ip(spark), 0), backlog=BACKLOG)
+        ip, port = server.getsockname()[:2]
+        self._address = Address(ip, port, name=secrets.token_hex(8))
+        self._listener = Listener(server, secret, self._address.name, ("control",), self._hear)
 
     # -- starting -------------------------------------------------------------------------------------------------
 
@@ -150,23 +152,12 @@ class Hosts:
 
     # -- listening ------------------------------------------------------------------------------------------------
 
-    def _listen(self) -> None:
-        while not self._closing:
-            try:
-                sock, _ = self._server.accept()
-            except OSError as error:
-                if error.errno not in NO_DESCRIPTOR:
-                    return
-                time.sleep(0.1)  # a flood of strangers holds all of them; none may hold one for long
-                continue
-            threading.Thread(target=self._hear, args=(sock,), daemon=True).start()
-
-    def _hear(self, sock: socket.socket) -> None:
+    def _hear(self, connection: Connection) -> None:
         try:
-            connection = accept(sock, self._secret)
             hello = connection.receive()
         except ChannelError:
-            return  # somebody who does not belong here
+            connection.close()
+            return
         link = self._register(connection, hello)
         if link is None:
             connection.close()
@@ -203,7 +194,7 @@ class Hosts:
             link = HostLink(
                 host,
                 launch,
-                Address(hello["host"], hello["port"], hello["unix"], hello["machine"]),
+                Address(hello["host"], hello["port"], hello["unix"], hello["machine"], hello["name"]),
                 hello["executor"],
                 Process.from_json(hello["process"]),
                 connection,
@@ -308,7 +299,7 @@ class Hosts:
             if thread.is_alive():
                 cancel(self._spark, f"{self._tag}-host-{launch}")
                 thread.join(5.0)
-        self._server.close()
+        self._listener.close()
         for link in self.links:
             link.connection.abort()
         for folder in self._left:

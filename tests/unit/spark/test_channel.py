@@ -1,4 +1,4 @@
-"""The channel: peers prove the secret; nothing they claim is believed."""
+"""The channel: messages, rows and files; nothing that a peer claims is believed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ import pytest
 
 from perseid.errors import ChannelError, NotAuthentic
 from perseid.spark import channel, cuts
-from perseid.spark.channel import Address, accept, connect
+from perseid.spark.channel import Address
+from perseid.spark.handshake import accept, connect
 
 SECRET = b"s" * 32
 
 
-def serve(answer, secret: bytes = SECRET) -> tuple[Address, threading.Thread, list[object]]:  # type: ignore[no-untyped-def]
+def serve(answer, secret: bytes = SECRET, timeout: float = 5.0) -> tuple[Address, threading.Thread, list[object]]:  # type: ignore[no-untyped-def]
     server = socket.create_server(("127.0.0.1", 0))
     seen: list[object] = []
 
@@ -28,7 +29,7 @@ def serve(answer, secret: bytes = SECRET) -> tuple[Address, threading.Thread, li
         with contextlib.ExitStack() as closing:
             closing.callback(server.close)
             try:
-                connection = accept(sock, secret)
+                connection = accept(sock, secret, "", ("epochs",), timeout=timeout)
                 closing.callback(connection.close)
                 answer(connection, seen)
             except ChannelError as error:
@@ -50,7 +51,7 @@ def test_messages_and_rows_go_both_ways() -> None:
         connection.send_rows(rows.schema, rows.to_batches())
 
     address, thread, seen = serve(answer)
-    connection = connect(address, SECRET)
+    connection = connect(address, SECRET, "epochs")
     connection.send({"hello": 1})
     connection.send_rows(table.schema, table.to_batches())
     assert connection.receive() == {"status": "ok"}
@@ -63,7 +64,7 @@ def test_messages_and_rows_go_both_ways() -> None:
 def test_a_peer_with_another_secret_is_refused_by_both_sides() -> None:
     address, thread, seen = serve(lambda c, s: None)
     with pytest.raises(NotAuthentic):
-        connect(address, b"x" * 32)
+        connect(address, b"x" * 32, "epochs")
     thread.join()
     assert isinstance(seen[0], ChannelError)
 
@@ -79,9 +80,8 @@ def test_a_peer_that_does_not_speak_the_protocol_is_dropped(data: bytes) -> None
     assert isinstance(seen[0], ChannelError)
 
 
-def test_a_half_open_connection_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel, "HANDSHAKE_SECONDS", 0.2)
-    address, thread, seen = serve(lambda c, s: None)
+def test_a_half_open_connection_is_given_up() -> None:
+    address, thread, seen = serve(lambda c, s: None, timeout=0.2)
     with socket.create_connection((address.host, address.port)):
         thread.join()
     assert "in time" in str(seen[0])
@@ -92,8 +92,9 @@ def test_an_authentic_peer_cannot_claim_a_message_of_two_gigabytes() -> None:
         connection.receive()
 
     address, thread, seen = serve(answer)
-    connection = connect(address, SECRET)
-    connection._sock.sendall(struct.pack(">I", 2_000_000_000))
+    connection = connect(address, SECRET, "epochs")
+    connection._writer.write(struct.pack(">I", 2_000_000_000))
+    connection._writer.flush()
     thread.join()
     assert "claims a message of 2000000000 bytes" in str(seen[0])
 
@@ -106,7 +107,7 @@ def test_an_authentic_peer_cannot_claim_an_absurd_buffer(monkeypatch: pytest.Mon
         list(batches)
 
     address, thread, seen = serve(answer)
-    connection = connect(address, SECRET)
+    connection = connect(address, SECRET, "epochs")
     big = pa.table({"a": pa.array(range(100_000), pa.int64())})
     with pytest.raises(ChannelError):
         for _ in range(50):
@@ -121,12 +122,13 @@ def test_a_connection_that_breaks_in_the_middle_of_a_stream_is_an_error() -> Non
         list(batches)
 
     address, thread, seen = serve(answer)
-    connection = connect(address, SECRET)
+    connection = connect(address, SECRET, "epochs")
     sink = pa.BufferOutputStream()
     table = pa.table({"a": pa.array(range(1000), pa.int64())})
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    connection._sock.sendall(sink.getvalue().to_pybytes()[:-600])
+    connection._writer.write(sink.getvalue().to_pybytes()[:-600])
+    connection._writer.flush()
     connection.close()
     thread.join()
     assert isinstance(seen[0], ChannelError)
@@ -142,7 +144,7 @@ def test_a_cut_drops_the_connection_and_refuses_new_ones_until_it_is_healed(tmp_
         seen.append(connection.receive())
 
     address, thread, seen = serve(answer)
-    connection = connect(address, SECRET)
+    connection = connect(address, SECRET, "epochs")
     connection.send({"first": 1})
     stranger = tmp_path / "stranger"
     stranger.write_text(json.dumps({"from": [1 << 30], "to": "driver"}))
@@ -153,10 +155,10 @@ def test_a_cut_drops_the_connection_and_refuses_new_ones_until_it_is_healed(tmp_
     thread.join()
     assert seen[0] == {"first": 1} and isinstance(seen[1], ChannelError)
     with pytest.raises(ChannelError, match="is cut"):
-        connect(address, SECRET)
+        connect(address, SECRET, "epochs")
     cut.unlink()
     address, thread, seen = serve(answer)
-    healed = connect(address, SECRET)
+    healed = connect(address, SECRET, "epochs")
     healed.send({"third": 3})
     healed.close()
     thread.join()
@@ -172,9 +174,10 @@ def test_a_file_comes_whole_or_not_at_all(tmp_path) -> None:  # type: ignore[no-
         connection.send_file(tmp_path / "nowhere")
         connection.send({"bytes": 1_000})
         connection._writer.write(b"x" * 10)
+        connection._writer.flush()
 
     address, thread, _ = serve(answer)
-    connection = connect(address, SECRET)
+    connection = connect(address, SECRET, "epochs")
     assert connection.receive_file(tmp_path / "a" / "here") == 3_000_000
     assert (tmp_path / "a" / "here").read_bytes() == there.read_bytes()
     for reason in ("does not have the file", "closed the connection"):
@@ -188,7 +191,7 @@ def test_a_file_comes_whole_or_not_at_all(tmp_path) -> None:  # type: ignore[no-
 def test_a_connection_knows_that_its_peer_has_gone() -> None:
     gate = threading.Event()
     address, thread, _ = serve(lambda connection, seen: gate.wait())
-    connection = connect(address, SECRET)
+    connection = connect(address, SECRET, "epochs")
     assert not connection.ended
     gate.set()
     thread.join()

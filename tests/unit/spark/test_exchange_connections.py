@@ -11,8 +11,9 @@ import pytest
 
 from perseid.errors import ChannelError
 from perseid.spark import exchange
-from perseid.spark.channel import Address, Connection, accept
+from perseid.spark.channel import Address, Connection
 from perseid.spark.exchange import Exchange
+from perseid.spark.handshake import accept
 from perseid.vocabulary import OperatorName
 
 SECRET = b"s" * 32
@@ -30,7 +31,7 @@ class AnsweringHost:
         self.thread.start()
 
     def _serve(self) -> None:
-        self.connection = accept(self.server.accept()[0], SECRET)
+        self.connection = accept(self.server.accept()[0], SECRET, "", ("epochs",))
         with contextlib.suppress(ChannelError):
             while True:
                 self.connection.receive()

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from perseid.errors import ChannelError
-from perseid.spark.channel import Address, accept
+from perseid.spark.channel import Address
+from perseid.spark.handshake import accept
 from perseid.spark.held_backups import HeldBackups
 
 SECRET, PATH = b"s" * 32, "checkpoints/1/count-0.snapshot"
@@ -32,7 +33,7 @@ def writer(tmp_path: Path) -> Iterator[dict[str, Any]]:
             while True:
                 sock, _ = server.accept()
                 with contextlib.suppress(ChannelError):
-                    connection = accept(sock, SECRET)
+                    connection = accept(sock, SECRET, "", ("backups",))
                     backups.serve(connection, connection.receive()["fetch"])
                     connection.close()
 

@@ -7,7 +7,8 @@ import threading
 import time
 from pathlib import Path
 
-from perseid.spark.channel import Address, accept, connect
+from perseid.spark.channel import Address
+from perseid.spark.handshake import accept, connect
 from perseid.spark.host import Host, HostConfig
 from perseid.storage.store import Store
 
@@ -21,10 +22,10 @@ def test_a_host_that_ends_leaves_no_thread_behind_though_tasks_keep_their_connec
         config = HostConfig(1, Address(*server.getsockname()), SECRET, Store.at(str(tmp_path)), (), heartbeat_ms=50)
         serving = threading.Thread(target=lambda: Host(config).serve())
         serving.start()
-        controller = accept(server.accept()[0], SECRET)
+        controller = accept(server.accept()[0], SECRET, "", ("control",))
     told = controller.receive()
     assert told["kind"] == "register"
-    tasks = [connect(Address(told["host"], told["port"]), SECRET) for _ in range(3)]
+    tasks = [connect(Address(told["host"], told["port"], name=told["name"]), SECRET, "epochs") for _ in range(3)]
     controller.send({"kind": "stop", "for_good": True})
     serving.join()
     until = time.monotonic() + 30
