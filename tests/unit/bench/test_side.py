@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from perseid.bench.measuring.side import Side, SideFailed
+from perseid.bench.measuring.side import Side, SideFailed, in_a_line
 
 SEEN: list[int] = []
 
@@ -20,6 +20,23 @@ def fail() -> None:
 def die() -> None:
     os.write(2, b"the last words\n")
     os._exit(1)
+
+
+class Py4JJavaError(Exception):
+    """As Py4J says it."""
+
+
+def test_a_failure_is_told_in_one_line():
+    java = (
+        "An error occurred while calling o214.repartition.\n"
+        ": org.apache.spark.sql.execution.state.StateRepartitionInvalidCheckpointError: the last batch is not committed\n"
+        "\tat org.apache.spark.sql.execution.streaming.StateRewriter.run(StateRewriter.scala:52)\n\t... 12 more"
+    )
+    assert in_a_line(Py4JJavaError(java)) == (
+        "org.apache.spark.sql.execution.state.StateRepartitionInvalidCheckpointError: the last batch is not committed"
+    )
+    assert in_a_line(ValueError("broken on purpose\nhere and there")) == "ValueError: broken on purpose"
+    assert in_a_line(AssertionError()) == "AssertionError: no message"
 
 
 def test_a_side_is_another_process_that_remembers_and_survives_a_failure(tmp_path):

@@ -25,6 +25,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 TIMEOUT_S = 600.0
+LINE_CHARACTERS = 300
 
 
 class SideFailed(PerseidError):
@@ -110,5 +111,17 @@ def _serve(connection: Connection, log: str, scratch: str) -> None:
             connection.send((True, function(*args, **kwargs)))
         except PerseidError as error:
             connection.send((False, str(error)))
-        except Exception:
-            connection.send((False, traceback.format_exc(limit=-6)))
+        except Exception as error:
+            traceback.print_exc()  # into the log
+            connection.send((False, in_a_line(error)))
+
+
+def in_a_line(error: Exception) -> str:
+    """What happened, without the places in Java's and Python's code."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    said = [line.removeprefix(": ") for line in lines if line and not line.startswith(("at ", "...", "JVM stacktrace"))]
+    if len(said) > 1 and said[0].startswith("An error occurred while calling"):
+        del said[0]  # by Py4J: of what, only it knows
+    text = said[0] if said else "no message"
+    kind = type(error).__name__
+    return f"{text if kind == 'Py4JJavaError' else f'{kind}: {text}'}"[:LINE_CHARACTERS]

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 import perseid
-from perseid.apps.top_k.graph import made_up_edits, top_k
 from perseid.apps.word_frequency.graph import made_up_fragments
 from perseid.bench.measuring import ours
 from perseid.bench.measuring.results import Results
@@ -122,16 +121,18 @@ def measure_open(side: Side, work: Path, sizes: Sizes, results: Results) -> None
 
 
 def overwhelm(work: Path, rate: int, seconds: float) -> tuple[Seen, int, int]:
-    """On Perseid's side: edits come at a rate that nobody asks whether it can be borne; one second of them may wait."""
-    edits = perseid.sources.open_loop(made_up_edits(per_second=rate), rate=rate, backlog=rate)
-    app = top_k(edits, perseid.sinks.noop(), window=perseid.every(seconds=30), delay=perseid.every(seconds=1), shards=1)
-    running = ours.start(app, work, hosts=1, scaling=perseid.auto(most=MOST))
+    """On Perseid's side: rows come at a rate that nobody asks whether it can be borne; one second of them may wait.
+
+    The paper's top-k is no limit here: one shard counts more edits than two cores can read. Comparing texts is.
+    """
+    fragments = perseid.sources.open_loop(made_up_fragments(words=200), rate=rate, backlog=rate)
+    running = ours.start(likeness(fragments), work, hosts=1, scaling=perseid.auto(most=MOST))
     ours.wait_for(running, lambda p: p.epoch > 0)
     time.sleep(seconds)
-    taken, dropped = edits.passed, edits.dropped
+    taken, dropped = fragments.passed, fragments.dropped
     journal = ours.end(running)
     shutil.rmtree(work, ignore_errors=True)
-    return Seen.of(journal, "reduce"), taken, dropped
+    return Seen.of(journal, "likeness"), taken, dropped
 
 
 def measure_thresholds(side: Side, work: Path, sizes: Sizes, results: Results) -> None:

@@ -134,7 +134,7 @@ def _rising(axes: Any, results: Results) -> None:
 def _open(axes: Any, results: Results) -> None:
     dropped = results.numbers.get("open_dropped_percent")
     said = f", {dropped:.0f} % dropped" if dropped is not None else ""
-    _over_time(axes, results, "open", f"top-k, open loop{said} (fig. 8)")
+    _over_time(axes, results, "open", f"open loop{said} (fig. 8)")
 
 
 def _over_time(axes: Any, results: Results, name: str, title: str) -> None:
