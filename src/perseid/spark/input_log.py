@@ -26,6 +26,7 @@ from perseid.vocabulary import Epoch, ShardId
 LIMIT_BYTES = 1 << 30  # of one shard; beyond it nothing is kept until the next snapshot
 _DIGEST_BYTES = 16
 _LENGTH_BYTES = 4
+_ALIGNMENT = 64  # rows begin at such a place: Arrow takes them where they lie, and its kernels want them aligned
 
 
 class InputLog:
@@ -103,6 +104,7 @@ def _name(shard: ShardId) -> str:
 def _write(path: Path, request: dict[str, Any], rows: pa.Table) -> int:
     """Straight into the page cache: beside its state a host has little memory to spare."""
     head = json.dumps(request, separators=(",", ":")).encode()
+    head += b" " * (-(_LENGTH_BYTES + len(head)) % _ALIGNMENT)
     with pa.OSFile(str(path), "wb") as file:
         file.write(len(head).to_bytes(_LENGTH_BYTES, "big") + head)
         with pa.ipc.new_stream(file, rows.schema) as writer:
@@ -118,12 +120,14 @@ def _write(path: Path, request: dict[str, Any], rows: pa.Table) -> int:
 
 def _read(path: Path) -> tuple[dict[str, Any], pa.Table] | None:
     try:
-        data = memoryview(path.read_bytes())
+        with pa.OSFile(str(path), "rb") as file:
+            data = file.read_buffer()  # Arrow's own memory is aligned, that of a bytes object is not
     except OSError:
         return None
-    body = data[:-_DIGEST_BYTES]
-    if not body or xxhash.xxh3_128_digest(body) != bytes(data[-_DIGEST_BYTES:]):
+    size = len(data) - _DIGEST_BYTES
+    body = memoryview(data)[: max(size, 0)]
+    if not body or xxhash.xxh3_128_digest(body) != bytes(memoryview(data)[size:]):
         return None
     rows_at = _LENGTH_BYTES + int.from_bytes(body[:_LENGTH_BYTES], "big")
     request: dict[str, Any] = json.loads(bytes(body[_LENGTH_BYTES:rows_at]))
-    return request, pa.ipc.open_stream(pa.py_buffer(body[rows_at:])).read_all()
+    return request, pa.ipc.open_stream(data.slice(rows_at, size - rows_at)).read_all()

@@ -89,3 +89,18 @@ def test_a_full_log_ends_and_begins_again_with_the_next_snapshot(
     log.snapshot_taken()
     log.keep(Epoch(4), {"epoch": 4, "watermark_ms": None}, rows(4))
     assert epochs_after(log, 3) == [4]
+
+
+def test_rows_are_read_back_aligned_however_long_the_request(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Arrow warns of each misaligned buffer on standard error, from its own code."""
+    log = InputLog(tmp_path, SHARD)
+    log.take_over([], SHARD, Epoch(0))
+    for epoch in range(1, 18):
+        table = pa.table({"key": [f"k{n % 7}" for n in range(100)], "n": range(100), "x": [n / 3 for n in range(100)]})
+        log.keep(Epoch(epoch), {"epoch": epoch, "padding": "x" * epoch}, table)
+        found = log.get(Epoch(epoch))
+        assert found is not None and found[1].equals(table)
+        buffers = [b for column in found[1].columns for chunk in column.chunks for b in chunk.buffers() if b]
+        assert not [b.address for b in buffers if b.address % 8]
+        assert found[1].group_by("key").aggregate([("n", "sum"), ("x", "max")]).num_rows == 7
+    assert "aligned" not in capfd.readouterr().err
