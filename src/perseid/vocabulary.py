@@ -31,6 +31,9 @@ SourceName = NewType("SourceName", str)
 SinkName = NewType("SinkName", str)
 
 Preservation = Literal["transient", "retained", "durable"]
+"""What users may say of a stream between units."""
+Keeping = Literal["transient", "retained", "buffered", "durable"]
+"""How a stream is kept: as users said, or in the buffers of the schemes that Perseid is compared with (M2)."""
 
 SLOTS = 256
 """How many slots the key space is cut into. Fixed for good: snapshots and routing tables speak of slots."""

@@ -362,15 +362,17 @@ def chain(out: str, rows: int, rate: float | None = None) -> App:
     return app
 
 
-def units(out: str, rows: int, rate: float | None = None, *, kind: Any = "transient", third: bool = False) -> App:
+def units(
+    out: str, rows: int, rate: float | None = None, *, kind: Any = "retained", third: bool = False, shards: int = 2
+) -> App:
     """Two units (or three), each with its state and its sink: ``<out>-1``, ``<out>-2`` and ``<out>-3``."""
     app = App("units")
     count = app.source("numbers", numbers(rows, rate), unit="first").stateful(
-        "count", Count(), key="key", shards=2, output=COUNTED
+        "count", Count(), key="key", shards=shards, output=COUNTED
     )
     count.sink("out-1", perseid.sinks.parquet(f"{out}-1"))
     rolled = count.preserve(kind).transform("buckets", buckets, unit="second")
-    rolled = rolled.stateful("rollup", Rollup(), key="bucket", shards=2, output=ROLLED)
+    rolled = rolled.stateful("rollup", Rollup(), key="bucket", shards=shards, output=ROLLED)
     rolled.sink("out-2", perseid.sinks.parquet(f"{out}-2"))
     if third:
         again = rolled.preserve(kind).transform("same", lambda df: df.select("bucket", "added"), unit="third")
@@ -724,7 +726,7 @@ def main() -> None:
     parser.add_argument("--scheme", default="parallel")
     parser.add_argument("--period", type=float, default=1.0)
     parser.add_argument("--breaks", nargs=3, metavar=("SEQ", "MARK", "HOW"))
-    parser.add_argument("--kind", default="transient")
+    parser.add_argument("--kind", default="retained")
     parser.add_argument("--available-now", action="store_true")
     parser.add_argument("--dead-letters", action="store_true")
     parser.add_argument("--lease-seconds", type=float, default=10)

@@ -44,6 +44,10 @@ def test_units_lose_nothing_when_an_executor_takes_streams_and_hosts_with_it(
         driver.wait_for_epoch(epoch + 5)
     driver.finish()
     apps.check_units(folder.out, ROWS)
+    modes = [e["mode"] for e in folder.journal() if e["kind"] == "recovery_started"][1:]
+    assert modes and (kind == "transient" or "shards" in modes)
+    if kind == "retained":
+        assert set(modes) == {"shards"}
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from perseid.vocabulary import OperatorName, ShardId
 TOPOLOGIES = {
     "one unit": chain(1),
     "stacked operators": chain(1, operators=3),
-    "two units": chain(2),
+    "two units, transient": chain(2, preservation="transient"),
     "three units, retained": chain(3, preservation="retained"),
     "three units, durable": chain(3, shards=1, preservation="durable"),
     "diamond": diamond(),
@@ -62,7 +62,7 @@ def test_only_lost_shards_go_back_when_their_input_can_be_read_again() -> None:
 
 
 def test_the_application_goes_back_when_a_transient_stream_was_lost() -> None:
-    world = TestWorld(calm(chain(2), epochs=80, hosts=2, spares=1))
+    world = TestWorld(calm(chain(2, preservation="transient"), epochs=80, hosts=2, spares=1))
     world.later(2000, lambda: world.kill(world.controller.routing.of(OperatorName("o1"))[0].host))
     world.to_the_end()
     plans = [c.plan for c in world.all_of(do.RecoveryBegan)]

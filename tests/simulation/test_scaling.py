@@ -21,10 +21,10 @@ TOPOLOGIES = {
     "one unit": (chain(1), "o0"),
     "stacked, the lower": (chain(1, operators=3), "o0b"),
     "stacked, the upper": (chain(1, operators=3), "o0a"),
-    "behind a transient stream": (chain(2), "o1"),
+    "behind a transient stream": (chain(2, preservation="transient"), "o1"),
     "behind a retained stream": (chain(2, preservation="retained"), "o1"),
     "behind a durable stream": (chain(3, preservation="durable"), "o2"),
-    "before a transient stream": (chain(2), "o0"),
+    "before a transient stream": (chain(2, preservation="transient"), "o0"),
     "diamond": (diamond(shards=2), "od"),
 }
 SCHEMES = {"parallel": parallel(0.4), "source": source(0.4), "adaptive": adaptive(0.4), "baseline": baseline(0.4)}

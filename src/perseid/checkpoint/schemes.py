@@ -70,12 +70,10 @@ class Scheme:
                 return FixedPeriod(self.period.ms, now_ms)
 
     def preserved(self, topology: Topology) -> Topology:
-        """The topology under this scheme: with input preservation no stream is transient (M2)."""
+        """The topology under this scheme: with input preservation every stream is buffered, unless it is durable (M2)."""
         if not (self.individual or self.name == "upstream_backup"):
             return topology
-        streams = (
-            replace(s, preservation="retained") if s.preservation == "transient" else s for s in topology.streams
-        )
+        streams = (s if s.durable else replace(s, preservation="buffered") for s in topology.streams)
         return replace(topology, streams=tuple(streams))
 
 

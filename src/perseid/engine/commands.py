@@ -110,6 +110,13 @@ class ResetStreams:
 
 
 @dataclass(frozen=True, slots=True)
+class OfferInflight:
+    """Shards go back alone: these in-flight epochs of their checkpoint may be read once more (path by stream and epoch)."""
+
+    inflight: Mapping[tuple[StreamName, Epoch], str]
+
+
+@dataclass(frozen=True, slots=True)
 class RestoreShards:
     """Tell a host to hold these shards, made of these parts of snapshots, under this version."""
 
@@ -287,6 +294,7 @@ Command = (
     | RecoveryBegan
     | RecoveryEnded
     | ResetStreams
+    | OfferInflight
     | RestoreShards
     | ReplayShards
     | CatchUpShards

@@ -91,7 +91,7 @@ class Controller:
     final_failures: int = 0  # of the last checkpoint
     trims: list[do.Trim] = field(default_factory=list)  # wait for the end of a recovery
     oldest_epoch: Epoch = Epoch(1)
-    restored: CheckpointId | None = None  # the application went back to it last, and reads its in-flight epochs
+    restored: CheckpointId | None = None  # the last recovery went back to it, and reads its in-flight epochs
     faults: int = 0
     pipeline: Pipeline = field(init=False)
     detector: Detector = field(init=False)
@@ -257,7 +257,7 @@ class Controller:
             if stream.durable:
                 continue  # trimmed with the oldest checkpoint
             upto = self.pipeline.units[stream.consumer].finished
-            if stream.preservation == "retained":
+            if stream.preservation == "buffered":
                 upto = newest.own_cut(stream.consumer) if newest else Epoch(0)
                 if self.recovering is not None and self.recovering.plan is not None:
                     upto = min(upto, self.recovering.plan.base.get(stream.consumer, upto))
@@ -338,7 +338,6 @@ class Controller:
             if again and waiting & self.topology.above(unit):
                 continue  # it may have to ask them once more, which have no answer yet
             attempt = self.pipeline.started(unit, epoch)
-            newest = self.checkpoints.newest
             commands.append(
                 do.RunEpoch(
                     unit,
@@ -346,7 +345,7 @@ class Controller:
                     attempt,
                     self.routing,
                     release=self.pipeline.consumed(unit),
-                    release_covered=newest.own_cut(unit) if newest else Epoch(0),
+                    release_covered=self._covered(unit),
                     set_aside=frozenset(self.set_aside.get((unit, epoch), ())),
                     again=again,
                 )
@@ -355,6 +354,13 @@ class Controller:
             self.admitting = True
             commands.append(do.AdmitEpoch(Epoch(self.pipeline.admitted + 1)))
         return commands
+
+    def _covered(self, unit: UnitName) -> Epoch:
+        """Up to where a checkpoint covers a unit's answers: the newest, or the one from which units below are on their way back."""
+        checkpoint = self.checkpoints.newest
+        if self.recovering is not None and self.recovering.plan is not None:
+            checkpoint = self.recovery.chosen(self.recovering.plan)
+        return checkpoint.own_cut(unit) if checkpoint else Epoch(0)
 
     def _snapshots(self) -> tuple[do.Command, ...]:
         commands = (

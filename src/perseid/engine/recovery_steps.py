@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perseid.checkpoint.life import bytes_of
+from perseid.checkpoint.life import CompletedCheckpoint, bytes_of
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.recovering import Recovering
@@ -203,10 +203,12 @@ class RecoverySteps:
     def _restore(self, recovering: Recovering, plan: RecoveryPlan) -> list[do.Command]:
         of = self._of
         commands: list[do.Command] = []
-        if plan.mode == "application":
+        chosen = self.chosen(plan)
+        of.restored = plan.checkpoint
+        if plan.mode == "shards":
+            commands.append(do.OfferInflight(dict(chosen.inflight) if chosen else {}))
+        else:
             of.checkpoints.went_back()
-            of.restored = plan.checkpoint
-            chosen = next((c for c in of.checkpoints.completed if c.id == plan.checkpoint), None)
             for unit, epoch in plan.base.items():
                 of.pipeline.units[unit].finished = of.pipeline.units[unit].put_back = epoch
             commands.append(do.ResetStreams(dict(chosen.inflight) if chosen else {}, dict(plan.base)))
@@ -235,6 +237,10 @@ class RecoverySteps:
         if not placed:
             commands += self.advance()
         return commands
+
+    def chosen(self, plan: RecoveryPlan) -> CompletedCheckpoint | None:
+        """The checkpoint that a plan goes back to."""
+        return next((c for c in self._of.checkpoints.completed if c.id == plan.checkpoint), None)
 
     def _replay(self, recovering: Recovering, plan: RecoveryPlan, units: set[UnitName]) -> list[do.Command]:
         """Feed restored shards what they missed, unless kept input has brought them there already."""

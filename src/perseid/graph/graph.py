@@ -48,7 +48,7 @@ class Graph:
 
     def preservation(self, stream: str) -> Preservation:
         """How a stream is kept where it crosses into another unit."""
-        return self.preserved.get(stream, "transient")
+        return self.preserved.get(stream, "retained")
 
     @property
     def sources(self) -> tuple[SourceNode, ...]:

@@ -74,7 +74,8 @@ class Stream:
     def preserve(self, how: Preservation) -> Stream:
         """Say how this stream's epochs are kept where they cross into another unit.
 
-        ``"transient"``: a persisted DataFrame; ``"retained"``: in memory, spilling to disk, until covered downstream;
+        ``"retained"`` (the default): until a checkpoint covers them, so that a loss below restores only what was lost;
+        ``"transient"``: until they were read, so that a loss below takes the whole application back;
         ``"durable"``: under the checkpoint root.
         """
         self.app._preserve(self, how)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from perseid.vocabulary import OperatorName, Preservation, ShardId, SourceName, StreamName, UnitName
+from perseid.vocabulary import Keeping, OperatorName, ShardId, SourceName, StreamName, UnitName
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,9 @@ class StreamShape:
     name: StreamName
     producer: UnitName
     consumer: UnitName
-    preservation: Preservation
+    preservation: Keeping
+    answers: frozenset[OperatorName] = frozenset()  # the producer's operators whose answers it is made of
+    through: frozenset[StreamName] = frozenset()  # the producer's own inputs that reach it without passing an operator
 
     @property
     def durable(self) -> bool:
@@ -38,8 +40,8 @@ class UnitShape:
     feeders: Mapping[OperatorName, frozenset[OperatorName]]  # stateful operators above an operator, in the same unit
 
     @cached_property
-    def retaining(self) -> frozenset[OperatorName]:
-        """Operators whose output another one stands on: kept until a checkpoint covers it (S1, buffer state)."""
+    def stood_on(self) -> frozenset[OperatorName]:
+        """Operators whose output another one of the unit stands on."""
         return frozenset().union(*self.feeders.values()) if self.feeders else frozenset()
 
 
@@ -75,6 +77,19 @@ class Topology:
     def operators(self) -> Mapping[OperatorName, int]:
         """Every stateful operator, with the number of shards it was declared with."""
         return {operator: count for u in self.units for operator, count in u.operators.items()}
+
+    @cached_property
+    def retaining(self) -> frozenset[OperatorName]:
+        """Operators whose answers are kept until a checkpoint covers them: others stand on these, also across units (S1, buffer state)."""
+        inside = [unit.stood_on for unit in self.units]
+        return frozenset().union(*inside, *(s.answers for s in self.streams if s.preservation == "retained"))
+
+    def can_be_had_again(self, stream: StreamShape) -> bool:
+        """Are the epochs that a consumer has read since the newest checkpoint still to be had, from the checkpoint or from the producer?"""
+        if stream.preservation != "retained":
+            return stream.preservation != "transient"
+        above = (s for s in self.streams if s.consumer == stream.producer and s.name in stream.through)
+        return all(map(self.can_be_had_again, above))
 
     @cached_property
     def source_units(self) -> tuple[UnitName, ...]:

@@ -2,8 +2,10 @@
 
 Two ways back. *Shards*: only what was lost is restored from its last snapshot and fed the epochs since, while all others stay
 where they are (S4: recovery is scale out to one). *Application*: every unit goes back to one checkpoint and the
-sources replay (M6). The first is taken wherever the input of the lost shards since the checkpoint is preserved:
-read again from a source, or kept on a retained or durable stream, or kept as the output of the operator above.
+sources replay (M6). The first is taken wherever the input of the lost shards since the checkpoint can be had again:
+read from a source or a durable stream, or computed from the answers that the hosts of the operators above keep. What lies
+between the cut of the unit above and the cut of the lost one is in the checkpoint itself (M4: in-flight epochs), so that both
+may be lost at once. Only transient streams, and what was kept for a newer checkpoint that proved corrupt, take the whole application back.
 
 Invariant: every restored shard comes from one committed checkpoint (or from none: a fresh start, which is said aloud).
 """
@@ -82,7 +84,7 @@ def _replayable(topology: Topology, unit: UnitName, seen: Observation, best: Com
         return False
     newest = (best.id if best else None) == seen.newest
     inputs = [s for s in topology.streams if s.consumer == unit]
-    if any(s.preservation == "transient" or (s.preservation == "retained" and not newest) for s in inputs):
+    if not all(topology.can_be_had_again(s) and (newest or s.durable) for s in inputs):
         return False
     shape = topology.unit(unit)
     lost_operators = {s.operator for s in seen.lost if s.operator in shape.operators}

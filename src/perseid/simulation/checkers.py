@@ -277,7 +277,7 @@ class Witness:
             if stream.name != name:
                 continue
             needed = finished[stream.consumer]
-            if stream.preservation == "retained":
+            if stream.preservation == "buffered":
                 needed = newest.cuts[stream.consumer] if newest is not None else Epoch(0)
                 needed = Epoch(max(needed, self._own.get(stream.consumer, 0)))
             if epoch > needed:

@@ -59,7 +59,9 @@ class SimulatedDriver:
         self.event_times_ms: dict[tuple[UnitName, Epoch], Mapping[OperatorName, int]] = {}  # of epochs to be committed
         self.finished: dict[UnitName, Epoch] = {u.name: Epoch(0) for u in self.topology.units}
         self.streams = Streams(
-            self.topology, self.root, lambda unit, epoch, routing: rebuilt(self, unit, epoch, routing)
+            self.topology,
+            self.root,
+            lambda unit, epoch, routing: rebuilt(self, unit, epoch, routing or self.controller.routing),
         )
         self.hosts = Hosts(self)
         self.errands, self.keeper, self.admission = Errands(self), Keeper(self), Admission(self)
@@ -163,6 +165,8 @@ class SimulatedDriver:
             case do.ResetStreams(inflight, finished):
                 self.streams.reset(inflight)
                 self.finished.update(finished)
+            case do.OfferInflight(inflight):
+                self.streams.offer(inflight)
             case do.RecoveryBegan(reason):
                 self.world.recovery_began(self.generation, reason)
             case do.RecoveryEnded(plan, duration_ms):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Literal
 
 from perseid.graph.topology import StreamShape, Topology, UnitShape
+from perseid.simulation.oracle import outlets
 from perseid.vocabulary import SLOTS, OperatorName, Preservation, SourceName, StreamName, UnitName
 
 Shape = Literal["single", "linear", "split", "merge", "mixed"]
@@ -27,13 +30,24 @@ def drawn(draw: random.Random, shards: int, shape: Shape | None = None) -> Topol
     kinds: tuple[Preservation, ...] = draw.choice(
         [("transient",), ("retained",), ("durable",), ("transient", "retained", "durable")]
     )
-    return Topology(
-        tuple(_unit(draw, i, edges, max(1, shards // units)) for i in range(units)),
-        tuple(
+    return _joined(
+        [_unit(draw, i, edges, max(1, shards // units)) for i in range(units)],
+        [
             StreamShape(StreamName(f"s{a}{b}"), UnitName(f"u{a}"), UnitName(f"u{b}"), draw.choice(kinds))
             for a, b in edges
-        ),
+        ],
     )
+
+
+def _joined(units: Iterable[UnitShape], streams: Iterable[StreamShape]) -> Topology:
+    """Units with the streams between them: what leaves a unit are the answers of its last operators, or else what came in."""
+    shapes, between = {u.name: u for u in units}, tuple(streams)
+    filled = []
+    for stream in between:
+        answers = frozenset(outlets(shapes[stream.producer]))
+        came = frozenset(s.name for s in between if s.consumer == stream.producer)
+        filled.append(replace(stream, answers=answers, through=frozenset() if answers else came))
+    return Topology(tuple(shapes.values()), tuple(filled))
 
 
 def _unit(draw: random.Random, number: int, edges: Edges, shards: int) -> UnitShape:
@@ -51,7 +65,7 @@ def _all_feeders(name: OperatorName, direct: dict[OperatorName, frozenset[Operat
     return direct[name].union(*(_all_feeders(f, direct) for f in direct[name]))
 
 
-def chain(units: int, shards: int = 2, preservation: Preservation = "transient", *, operators: int = 1) -> Topology:
+def chain(units: int, shards: int = 2, preservation: Preservation = "retained", *, operators: int = 1) -> Topology:
     """Units one behind the other, each with operators that stand on one another."""
     shapes = []
     for i in range(units):
@@ -63,7 +77,7 @@ def chain(units: int, shards: int = 2, preservation: Preservation = "transient",
         StreamShape(StreamName(f"s{i}"), UnitName(f"u{i}"), UnitName(f"u{i + 1}"), preservation)
         for i in range(units - 1)
     )
-    return Topology(tuple(shapes), streams)
+    return _joined(shapes, streams)
 
 
 def side_by_side(shards: int, units: int = 3, preservation: Preservation = "retained") -> Topology:
@@ -76,10 +90,10 @@ def side_by_side(shards: int, units: int = 3, preservation: Preservation = "reta
         source = (SourceName("in"),) if i == 0 else ()
         feeders = {name: frozenset[OperatorName]() for name in names}
         shapes.append(UnitShape(UnitName(f"u{i}"), source, dict.fromkeys(names, count), feeders))
-    return Topology(tuple(shapes), chain(units, 1, preservation).streams)
+    return _joined(shapes, chain(units, 1, preservation).streams)
 
 
-def diamond(shards: int = 1, preservation: Preservation = "transient") -> Topology:
+def diamond(shards: int = 1, preservation: Preservation = "retained") -> Topology:
     """a → b, a → c, b → d, c → d."""
 
     def unit(name: str) -> UnitShape:
@@ -89,4 +103,4 @@ def diamond(shards: int = 1, preservation: Preservation = "transient") -> Topolo
 
     edges = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
     streams = tuple(StreamShape(StreamName(f"{p}{c}"), UnitName(p), UnitName(c), preservation) for p, c in edges)
-    return Topology(tuple(unit(name) for name in "abcd"), streams)
+    return _joined((unit(name) for name in "abcd"), streams)

@@ -22,7 +22,7 @@ class Hosts:
 
     def __init__(self, driver: SimulatedDriver) -> None:
         self._driver, self._world, self._clock = driver, driver.world, driver.clock
-        self._retaining = frozenset().union(*(u.retaining for u in driver.topology.units))
+        self._retaining = driver.topology.retaining
         self.all: dict[HostId, Host] = {}  # ever started
         self.living: dict[HostId, Host] = {}  # whose heart beats
         self.silent = 0  # hosts that should beat and do not

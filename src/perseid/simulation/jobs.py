@@ -104,7 +104,7 @@ class Job:
         """Tasks that do not hear at once that their job is over."""
 
     def released(self, operator: OperatorName, consumed: Epoch, covered: Epoch) -> Epoch:
-        return min(consumed, covered) if operator in self.shape.retaining else consumed
+        return min(consumed, covered) if operator in self.driver.topology.retaining else consumed
 
     def input(self, epoch: Epoch) -> Rows:
         """The unit's rows of an epoch."""

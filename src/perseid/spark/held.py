@@ -37,6 +37,11 @@ from perseid.storage import layout
 from perseid.storage.store import Store
 from perseid.vocabulary import Epoch, OperatorName, ShardId, SlotRange, Version
 
+NO_ROOM = (
+    "its machine's disk has no room for all answers since the last checkpoint (1 GiB for each shard), and the oldest were let go;"
+    " a host lost below this operator now takes the whole application back to the checkpoint: checkpoint more often"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorSpec:
@@ -66,6 +71,7 @@ class HeldShard:
     load: KeyLoad
     busy_s: float = 0.0  # at its epochs, since the last report of its load
     dead_letters: int = 0
+    short_of_room: bool = False  # for its answers
     worked_s: float = 0.0  # on epochs since it was restored
     last: dict[str, Any] = field(default_factory=dict)
     notices: list[dict[str, Any]] = field(default_factory=list)  # of its size, to be told to the controller
@@ -81,7 +87,10 @@ class HeldShards:
         folder: Path,
         specs: Iterable[OperatorSpec],
         fetch: Fetch | None = None,
+        *,
+        keep_input: bool = True,
     ) -> None:
+        self._keep_input = keep_input
         self._store, self._copies, self._folder, self._fetch = store, copies, folder, fetch
         self._specs = {spec.name: spec for spec in specs}
         self._shards: dict[ShardId, HeldShard] = {}
@@ -224,10 +233,10 @@ class HeldShards:
             return Refusal("raised", f"{error}\n{trace}")
         answer = self._spill.keep(output, log.shard, epoch)
         log.applied_epoch(epoch, answer, rows.num_rows)
-        if keep:
+        if keep and self._keep_input:
             held.input.keep(epoch, request, rows)
         if held.spec.retained:
-            self._spill.shrink(log.answers, keep=2)
+            self._shrink(held)
         self._weigh(held, request["time_ms"], time.monotonic() - begun)
         held.load.came(rows, begun)
         held.busy_s += time.thread_time() - worked_s
@@ -247,6 +256,16 @@ class HeldShards:
         held.worked_s += time.monotonic() - begun
         held.last |= {"worked_ms": held.worked_s * 1000, "sizing_ms": held.size.spent_s * 1000}
         return answer
+
+    def _shrink(self, held: HeldShard) -> None:
+        """Keep the answers within their bounds: what does not fit is let go, which is said once until all fits again."""
+        no_room = self._spill.shrink(held.log.answers)
+        if no_room is not None:
+            for answer in held.log.release(no_room):
+                self._spill.forget(answer)
+            if not held.short_of_room:
+                held.notices.append({"kind": "warning", "message": f"shard {held.log.shard}: {NO_ROOM}"})
+        held.short_of_room = no_room is not None
 
     def _weigh(self, held: HeldShard, at_ms: int, worked_s: float) -> None:
         """Find out the size, if it is worth the time, and what the controller must know of it (M5)."""

@@ -54,6 +54,7 @@ class HostConfig:
     operators: tuple[OperatorSpec, ...]
     heartbeat_ms: int
     cuts: str | None = None  # where tests cut connections
+    keep_input: bool = True
 
 
 class HostTask:
@@ -83,7 +84,9 @@ class Host:
         self.sending = threading.Lock()
         self.folder = make_folder()
         self.backups = HeldBackups(self.folder / "backups", self.copies, config.secret)
-        self.shards = HeldShards(config.store, self.copies, self.folder, config.operators, self.backups.fetch)
+        self.shards = HeldShards(
+            config.store, self.copies, self.folder, config.operators, self.backups.fetch, keep_input=config.keep_input
+        )
         self.snapshots = Snapshots(config.store, self.copies, self._tell)
         self.ended = threading.Event()
         self.conversations: set[Connection] = set()  # with tasks, which keep their connections

@@ -71,12 +71,14 @@ class Hosts:
         secret: bytes,
         operators: tuple[OperatorSpec, ...],
         heartbeat_ms: int,
+        keep_input: bool,
         post: Callable[[on.Event], None],
         on_message: Callable[[HostLink, dict[str, Any]], None],
         app: str,
     ) -> None:
         self._spark, self._store, self._secret, self._operators = spark, store, secret, operators
-        self._heartbeat_ms, self._post, self._on_message, self._app = heartbeat_ms, post, on_message, app
+        self._heartbeat_ms, self._keep_input = heartbeat_ms, keep_input
+        self._post, self._on_message, self._app = post, on_message, app
         self._links: dict[HostId, HostLink] = {}
         self._homes: dict[ShardId, list[HostLink]] = {}
         self._left: list[Path] = []  # folders of killed hosts on this machine
@@ -108,7 +110,14 @@ class Hosts:
 
     def _run(self, launch: int) -> None:
         config = HostConfig(
-            launch, self._address, self._secret, self._store, self._operators, self._heartbeat_ms, cuts.folder()
+            launch,
+            self._address,
+            self._secret,
+            self._store,
+            self._operators,
+            self._heartbeat_ms,
+            cuts.folder(),
+            self._keep_input,
         )
         reason, hopeless, declined = "its task ended", None, -1
         while declined < self._declined[launch] and not self._closing:

@@ -29,6 +29,7 @@ class Settings:
     keep: int = 3
     operator_retries: int = 2
     dead_letters: bool = False
+    keep_input: bool = True  # hosts keep the rows they applied on their machine's disk: a killed one is back sooner
     scaling: AutoScaling | None = None  # None: only when asked
     parallel_recovery: int = 1  # so many shards take over from one that is lost
     start_timeout: Duration = field(default_factory=lambda: every(seconds=60))
@@ -66,6 +67,9 @@ class Settings:
             byte_size(settings.journal_size)
         except SettingsError as error:
             wrong.append(f"journal_size: {error}")
+        keep_input: object = settings.keep_input
+        if not isinstance(keep_input, bool):
+            wrong.append(f"keep_input: expected True or False, got {keep_input!r}")
         clock: object = settings.clock
         if clock is not None and not callable(clock):
             wrong.append(f"clock: expected a function that gives milliseconds, got {clock!r}")

@@ -10,12 +10,29 @@ from perseid.vocabulary import OperatorName, SourceName, StreamName, UnitName
 
 def topology_of(graph: Graph) -> Topology:
     """Units, shards and the streams between units."""
-    streams = [
-        StreamShape(StreamName(name), UnitName(graph.node(name).unit), UnitName(unit.name), graph.preservation(name))
-        for unit in graph.units
-        for name in unit.inputs
-    ]
+    streams = [_stream(graph, name, UnitName(unit.name)) for unit in graph.units for name in unit.inputs]
     return Topology(tuple(_shape(graph, unit) for unit in graph.units), tuple(streams))
+
+
+def _stream(graph: Graph, name: str, consumer: UnitName) -> StreamShape:
+    producer = graph.node(name).unit
+    made_of = _made_of(graph, name, producer)
+    return StreamShape(
+        StreamName(name),
+        UnitName(producer),
+        consumer,
+        graph.preservation(name),
+        answers=frozenset(OperatorName(n) for n in made_of if graph.node(n).unit == producer),
+        through=frozenset(StreamName(n) for n in made_of if graph.node(n).unit != producer),
+    )
+
+
+def _made_of(graph: Graph, name: str, unit: str) -> frozenset[str]:
+    """What a stream can be computed from again: the nearest operators above it, and the streams that come in from other units."""
+    node = graph.node(name)
+    if isinstance(node, StatefulNode) or node.unit != unit:
+        return frozenset({name})
+    return frozenset().union(*(_made_of(graph, above, unit) for above in node.inputs))
 
 
 def _shape(graph: Graph, unit: Unit) -> UnitShape:

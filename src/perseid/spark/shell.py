@@ -133,7 +133,17 @@ class Shell:
         self.controller = Controller(self.topology, engine, past, now_ms())
         self._hosts_wanted = hosts
         secret = secrets.token_bytes(32)
-        self.hosts = Hosts(own, store, secret, self._specs(), settings.heartbeat.ms, self.post, self._host_said, name)
+        self.hosts = Hosts(
+            own,
+            store,
+            secret,
+            self._specs(),
+            settings.heartbeat.ms,
+            settings.keep_input,
+            self.post,
+            self._host_said,
+            name,
+        )
         self.backups = HostBackups(self.topology, self.hosts, self.chronicle, lambda: self.controller.routing)
         kinds = {str(s.name): s.preservation for s in self.topology.streams}
         self.streams = Streams(own, store, kinds, self.compiled.schemas, self._rebuild)
@@ -194,7 +204,7 @@ class Shell:
                 node.input_names,
                 node.event_time,
                 self.compiled.operators[node.name].output_arrow,
-                OperatorName(node.name) in self.topology.unit(UnitName(node.unit)).retaining,
+                OperatorName(node.name) in self.topology.retaining,
             )
             for node in self.graph.operators
         )
@@ -205,6 +215,7 @@ class Shell:
             self.graph,
             next(u for u in self.graph.units if u.name == name),
             self.topology.unit(name),
+            self.topology.retaining,
             self._frames[name],
             self.streams,
             self.ledger,
@@ -358,6 +369,8 @@ class Shell:
                 case do.ResetStreams(inflight):
                     self.event_times.reset()
                     self.streams.reset(inflight)
+                case do.OfferInflight(inflight):
+                    self.streams.offer(inflight)
                 case do.StopApplication(error):
                     threading.Thread(target=self._end, args=(error,), name="perseid-end", daemon=True).start()
                 case do.AskSizes():

@@ -1,10 +1,12 @@
 """Streams between units: epochs handed on from one unit's job to another's (design §2).
 
 transient  a persisted DataFrame, dropped when every consumer is past it
-retained   a persisted DataFrame, kept until the consumers' checkpoint covers it: in memory up to 50 MB, then on local disk
+retained   the same; but hosts keep the answers it was computed from until a checkpoint covers them, so it can be had again (S1)
+buffered   a persisted DataFrame, kept until the consumers' checkpoint covers it: in memory up to 50 MB, then on local disk (M2)
 durable    written under the root before the consumer sees it: a connector's pending window (B1)
 
-A transient or retained epoch whose blocks were lost with an executor is computed again; the hosts give the answers they kept.
+An epoch whose blocks were lost with an executor is computed again, and so is one of a retained stream that a lost consumer has to
+read once more: from the file of the checkpoint, if it has one, or else from sources and the answers that hosts kept.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from perseid.sources.ordered_scan import FileSlice, ordered_scan
 from perseid.spark.preserved_buffer import PreservedBuffer
 from perseid.storage import layout, saved_rows
 from perseid.storage.store import Store
-from perseid.vocabulary import Epoch, Preservation, StreamName
+from perseid.vocabulary import Epoch, Keeping, StreamName
 
 _VERIFIED = {
     "parquet.page.verify-checksum.enabled": "true"
@@ -42,13 +44,14 @@ class Streams:
         self,
         spark: SparkSession,
         store: Store,
-        kinds: Mapping[str, Preservation],
+        kinds: Mapping[str, Keeping],
         schemas: Mapping[str, StructType],
         rebuild: Callable[[str, Epoch], DataFrame],
     ) -> None:
         self._spark, self._store, self._kinds, self._schemas, self._rebuild = spark, store, kinds, schemas, rebuild
         self._epochs: dict[tuple[str, Epoch], DataFrame] = {}
         self._saved: dict[tuple[str, Epoch], str] = {}  # in-flight epochs of the checkpoint that was restored
+        self._offered: dict[tuple[str, Epoch], str] = {}  # the same, for shards that go back alone
         self._buffer = PreservedBuffer()
         self._lock = threading.Lock()
 
@@ -62,7 +65,7 @@ class Streams:
                 self.save(df, path, digest)
             return
         self._drop(stream, epoch)  # before: Spark takes equal plans for one, and would drop the new one with the old
-        if self._kinds[stream] == "retained":
+        if self._kinds[stream] == "buffered":
             kept = self._preserve(stream, epoch, df)
         else:
             kept = df.persist(StorageLevel.MEMORY_AND_DISK)
@@ -86,11 +89,13 @@ class Streams:
         if self._kinds[stream] == "durable":
             return self.load(stream, layout.preserved(StreamName(stream), epoch))
         with self._lock:
-            kept, saved = self._epochs.get((stream, epoch)), self._saved.get((stream, epoch))
+            kept, saved = self._epochs.get((stream, epoch)), self._file(stream, epoch)
         if kept is not None:
             return kept
         if saved is not None:
             return self.load(stream, saved)
+        if self._kinds[stream] == "retained":
+            return self._rebuild(stream, epoch)
         raise StreamGone(f"stream {stream!r}: epoch {epoch} is no longer kept")
 
     def refresh(self, stream: str, epoch: Epoch) -> None:
@@ -98,11 +103,18 @@ class Streams:
         with self._lock:
             if (stream, epoch) not in self._epochs:
                 return
+            saved = self._file(stream, epoch)
+        if saved is not None:  # hosts that came back from that checkpoint have no answer from before it
+            self._drop(stream, epoch)
+            return
         fresh = self._rebuild(stream, epoch)
         self._drop(stream, epoch)
         fresh.persist(StorageLevel.MEMORY_AND_DISK)
         with self._lock:
             self._epochs[(stream, epoch)] = fresh
+
+    def _file(self, stream: str, epoch: Epoch) -> str | None:
+        return self._saved.get((stream, epoch)) or self._offered.get((stream, epoch))
 
     def _drop(self, stream: str, epoch: Epoch) -> None:
         with self._lock:
@@ -151,6 +163,11 @@ class Streams:
             if number.isdigit() and int(number) <= epoch:
                 self._store.delete(f"{folder}/{name}")
 
+    def offer(self, inflight: Mapping[tuple[StreamName, Epoch], str]) -> None:
+        """Shards go back to a checkpoint alone: what lay between units then may be read again from its files."""
+        with self._lock:
+            self._offered = {(str(stream), epoch): path for (stream, epoch), path in inflight.items()}
+
     def reset(self, inflight: Mapping[tuple[StreamName, Epoch], str]) -> None:
         """Go on from a checkpoint: forget all, but for what it saved."""
         with self._lock:
@@ -158,6 +175,7 @@ class Streams:
             self._epochs.clear()
             self._buffer.clear()
             self._saved = {(str(stream), epoch): path for (stream, epoch), path in inflight.items()}
+            self._offered.clear()
         for df in frames:
             with contextlib.suppress(Exception):
                 df.unpersist()

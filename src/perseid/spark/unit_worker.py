@@ -62,6 +62,7 @@ class UnitWorker:
         graph: Graph,
         unit: Unit,
         shape: UnitShape,
+        retaining: frozenset[OperatorName],
         frames: Frames,
         streams: Streams,
         ledger: Ledger,
@@ -72,6 +73,7 @@ class UnitWorker:
         finished: Callable[[UnitName, Admitted, dict[ShardId, Report]], None],
     ) -> None:
         self._spark, self._graph, self._unit, self._shape = spark, graph, unit, shape
+        self._retaining = retaining
         self._frames, self._streams, self._ledger, self._lease = frames, streams, ledger, lease
         self._reports, self._addresses, self._post, self._finished = reports, addresses, post, finished
         self._name = UnitName(unit.name)
@@ -170,8 +172,7 @@ class UnitWorker:
         return sorted({shard.operator for shard in missing})
 
     def _released(self, consumed: Epoch, covered: Epoch) -> dict[OperatorName, Epoch]:
-        retaining = self._shape.retaining
-        return {o: min(consumed, covered) if o in retaining else consumed for o in self._shape.operators}
+        return {o: min(consumed, covered) if o in self._retaining else consumed for o in self._shape.operators}
 
     def _admitted(self, epoch: Epoch) -> Admitted:
         admitted = self._ledger.admitted(epoch)

@@ -122,12 +122,12 @@ def test_event_time_is_kept_on_the_node() -> None:
     assert dict(node.key) == {"rows": ("a", "b")}
 
 
-def test_preservation_is_transient_unless_said_otherwise() -> None:
+def test_streams_are_retained_unless_said_otherwise() -> None:
     app = App("a")
     lines = app.source("lines", Lines(), unit="read").preserve("durable")
     lines.transform("t", lambda df: df, unit="work").sink("out", Nowhere())
     assert app.graph.preservation("lines") == "durable"
-    assert app.graph.preservation("t") == "transient"
+    assert app.graph.preservation("t") == "retained"
 
 
 def test_a_transform_takes_the_epoch_if_its_second_parameter_is_needed_or_called_so() -> None:

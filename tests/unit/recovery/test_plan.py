@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
+
 from perseid.checkpoint.life import CompletedCheckpoint
 from perseid.graph.topology import StreamShape, Topology, UnitShape
 from perseid.recovery.plan import Observation, decide
@@ -22,7 +24,7 @@ class Saved:
 A0, A1, B0 = ShardId("a", 0), ShardId("a", 1), ShardId("b", 0)
 
 
-def topology(kind: str = "transient", stacked: bool = False) -> Topology:
+def topology(kind: str = "retained", stacked: bool = False) -> Topology:
     if stacked:
         unit = UnitShape("main", ("in",), {"a": 2, "b": 1}, {"a": frozenset(), "b": frozenset({"a"})})
         return Topology((unit,), ())
@@ -62,7 +64,7 @@ def test_without_a_checkpoint_it_starts_fresh_and_replays_all() -> None:
 
 
 def test_a_shard_fed_by_a_transient_stream_takes_the_application_with_it() -> None:
-    plan = decide(topology(), seen(B0, checkpoints=(checkpoint(3, up=5, down=4),)))
+    plan = decide(topology("transient"), seen(B0, checkpoints=(checkpoint(3, up=5, down=4),)))
     assert plan.mode == "application" and set(plan.shards) == {A0, A1, B0}
     assert plan.base == {"up": 5, "down": 4} and plan.replay == {}
 
@@ -70,6 +72,27 @@ def test_a_shard_fed_by_a_transient_stream_takes_the_application_with_it() -> No
 def test_a_shard_fed_by_a_retained_stream_goes_back_alone() -> None:
     plan = decide(topology("retained"), seen(B0, checkpoints=(checkpoint(3, up=5, down=4),)))
     assert plan.mode == "shards" and plan.replay == {"down": (5, 8)}
+
+
+def test_shards_on_both_sides_of_a_retained_stream_go_back_alone() -> None:
+    plan = decide(topology(), seen(A1, B0, checkpoints=(checkpoint(3, up=5, down=4),)))
+    assert plan.mode == "shards" and set(plan.shards) == {A1, B0}
+    assert plan.replay == {"up": (6, 9), "down": (5, 8)}
+
+
+@pytest.mark.parametrize(
+    ("first", "mode"), [("transient", "application"), ("retained", "shards"), ("durable", "shards")]
+)
+def test_what_a_unit_only_passes_on_is_as_safe_as_what_it_is_given(first: str, mode: str) -> None:
+    up, down = topology().units
+    between = UnitShape("between", (), {}, {})
+    streams = (
+        StreamShape("s", "up", "between", first, frozenset({"a"})),  # type: ignore[arg-type]
+        StreamShape("t", "between", "down", "retained", through=frozenset({"s"})),  # type: ignore[arg-type]
+    )
+    units = Topology((up, between, down), streams)
+    assert decide(units, seen(B0, finished={"up": 9, "between": 9, "down": 8})).mode == mode
+    assert units.retaining == ({"a"} if first == "retained" else set())
 
 
 def test_a_retained_stream_reaches_back_to_the_newest_checkpoint_only() -> None:

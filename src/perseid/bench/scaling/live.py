@@ -30,7 +30,7 @@ from perseid.bench.scaling.sizes import Sizes
 BEFORE, AFTER = 2, 4
 RECENT_ROWS = 10_000  # larger batches are those that filled the state
 CALM_S = 4.0  # under load before and after
-PATIENCE_S = 300.0
+PATIENCE_S = 300
 
 
 @dataclass(frozen=True, slots=True)
