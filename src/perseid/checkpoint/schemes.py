@@ -24,7 +24,7 @@ from perseid.checkpoint.policy import FixedPeriod, Never, Policy
 from perseid.duration import Duration, every
 from perseid.errors import SettingsError
 from perseid.graph.topology import Topology
-from perseid.vocabulary import ShardId
+from perseid.vocabulary import Keeping, ShardId
 
 SchemeName = Literal["source", "parallel", "adaptive", "baseline", "oracle", "upstream_backup", "source_replay"]
 
@@ -70,10 +70,12 @@ class Scheme:
                 return FixedPeriod(self.period.ms, now_ms)
 
     def preserved(self, topology: Topology) -> Topology:
-        """The topology under this scheme: with input preservation every stream is buffered, unless it is durable (M2)."""
-        if not (self.individual or self.name == "upstream_backup"):
+        """The topology under this scheme: with input preservation every stream is buffered (M2), unless it is durable; where every loss
+        takes the application back, none is retained."""
+        if not (self.individual or self.name in ("upstream_backup", "source_replay")):
             return topology
-        streams = (s if s.durable else replace(s, preservation="buffered") for s in topology.streams)
+        kept: Keeping = "transient" if self.replays_sources else "buffered"
+        streams = (s if s.durable else replace(s, preservation=kept) for s in topology.streams)
         return replace(topology, streams=tuple(streams))
 
 

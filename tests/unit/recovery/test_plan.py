@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from perseid.checkpoint.life import CompletedCheckpoint
+from perseid.checkpoint.schemes import Scheme, adaptive, baseline, source_replay
 from perseid.graph.topology import StreamShape, Topology, UnitShape
 from perseid.recovery.plan import Observation, decide
 from perseid.vocabulary import ShardId
@@ -93,6 +94,17 @@ def test_what_a_unit_only_passes_on_is_as_safe_as_what_it_is_given(first: str, m
     units = Topology((up, between, down), streams)
     assert decide(units, seen(B0, finished={"up": 9, "between": 9, "down": 8})).mode == mode
     assert units.retaining == ({"a"} if first == "retained" else set())
+
+
+@pytest.mark.parametrize(
+    ("scheme", "kept"), [(adaptive(), "retained"), (baseline(), "buffered"), (source_replay(), "transient")]
+)
+def test_hosts_keep_answers_only_for_schemes_that_ask_for_them(scheme: Scheme, kept: str) -> None:
+    up, down = topology().units
+    shape = Topology((up, down), (StreamShape("s", "up", "down", "retained", frozenset({"a"})),))  # type: ignore[arg-type]
+    seen_by = scheme.preserved(shape)
+    assert {s.preservation for s in seen_by.streams} == {kept}
+    assert seen_by.retaining == ({"a"} if kept == "retained" else set())
 
 
 def test_a_retained_stream_reaches_back_to_the_newest_checkpoint_only() -> None:
