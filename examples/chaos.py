@@ -38,7 +38,7 @@ class Alarm(KeyedOperator):
 
     def process_key(self, key: int, rows: pa.Table) -> None:
         if not self.signs:
-            self.context.timers.set(key, self.context.time_ms + 500)
+            self.context.timers.at_processing_time(key, self.context.time_ms + 500)
         self.signs += rows.num_rows
 
     def on_key_timer(self, key: int, timer: perseid.Timer) -> Iterator[dict[str, int]]:

@@ -21,7 +21,7 @@ class Sessions(KeyedOperator):
     def process_key(self, key, rows: pa.Table):
         self.clicks += rows.num_rows
         self.context.timers.cancel(key, name="quiet")
-        self.context.timers.set(key, self.context.time_ms + QUIET_MS, name="quiet")
+        self.context.timers.at_processing_time(key, self.context.time_ms + QUIET_MS, name="quiet")
 
     def on_key_timer(self, key, timer):
         clicks, self.clicks = self.clicks, 0

@@ -22,6 +22,7 @@
     │   ├── FaultBeyondRun    a fault at a moment the run does not have
     │   └── OtherVersion      a seed file of another version of the simulation
     ├── PropertyBroken        a simulated run did what must never happen: a bug of the engine, with the seed that shows it
+    ├── CheckpointFailed      the application has ended, its output is complete, but its last checkpoint failed
     └── ApplicationFailed     the application stopped; the cause is chained
 
 A message says where, what was expected, what came, and what to do.
@@ -123,5 +124,20 @@ class PropertyBroken(PerseidError):
     """A simulated run did what must never happen. The message says which property, when, and what was seen."""
 
 
+class CheckpointFailed(PerseidError):
+    """The application has ended and all its output is committed, but its last checkpoint failed: its newest state is not saved.
+
+    Nothing is lost. The next start goes back to the checkpoint before and works through the epochs since once more.
+    """
+
+
 class ApplicationFailed(PerseidError):
     """The application stopped because of an error it could not survive; it can be resumed after a fix."""
+
+
+def headline(message: str) -> str:
+    """The one line of an error that says most: of a traceback its last, else its first."""
+    lines = [line for line in message.splitlines() if line.strip()]
+    if not lines:
+        return message
+    return lines[-1].strip().removeprefix("perseid.errors.") if lines[0].startswith("Traceback ") else lines[0].strip()

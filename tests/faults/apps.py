@@ -178,6 +178,28 @@ class Breaks(Count):
         return super().process(rows)
 
 
+class PickyKeys(KeyedOperator):
+    """A count by key that cannot take some keys in one epoch; it has changed its state by then."""
+
+    total: int = state(default=0)
+
+    def __init__(self, bad: tuple[int, ...], epoch: int) -> None:
+        self.bad, self.epoch = bad, epoch
+
+    def process_key(self, key: int, rows: pa.Table) -> pa.Table:
+        self.total += len(rows)
+        if key in self.bad and self.context.epoch == self.epoch:
+            raise ValueError(f"key {key} cannot be in epoch {self.epoch}")
+        return pa.table({"key": ints([key]), "added": ints([len(rows)]), "total": ints([self.total])})
+
+
+class NeverWorks(Operator):
+    """Raises whatever comes, also when nothing does."""
+
+    def process(self, rows: pa.Table) -> pa.Table:
+        raise RuntimeError("no model")
+
+
 class Folded(Operator):
     """Folds the rows of a key in their order: any other order, a lost or a doubled row gives another number."""
 
@@ -230,7 +252,7 @@ class Visits(KeyedOperator):
         now_ms = self.context.time_ms
         self.n += rows.num_rows
         if not self.unreported:
-            self.context.timers.set(key, now_ms + 300)
+            self.context.timers.at_processing_time(key, now_ms + 300)
         self.unreported += rows.num_rows
         yield {"key": key, "what": "rows", "added": rows.num_rows, "total": self.n, "at_ms": now_ms}
 
@@ -432,7 +454,7 @@ class Alarms(KeyedOperator):
     """Every key rings once, when event time has come to its first row."""
 
     def process_key(self, key: int, rows: pa.Table) -> None:
-        self.context.timers.set(key, rows["at"][0].as_py(), kind="event")
+        self.context.timers.at_event_time(key, rows["at"][0].as_py())
 
     def on_key_timer(self, key: int, timer: Any) -> Iterator[Mapping[str, Any]]:
         yield {"key": key}

@@ -11,7 +11,9 @@ import pytest
 from apps import Begin, Folder
 
 from perseid import App, Operator
+from perseid.cli.root_facts import gather
 from perseid.errors import ApplicationFailed
+from perseid.storage.store import Store
 from perseid.testing import kill
 
 pytestmark = pytest.mark.spark
@@ -49,13 +51,40 @@ def test_an_operator_that_keeps_raising_stops_the_application_which_resumes_afte
     apps.check_counts(folder.out, ROWS)
 
 
-def test_rows_an_operator_cannot_take_are_put_aside_and_all_others_counted(begin: Begin, folder: Folder) -> None:
+def test_the_one_row_an_operator_cannot_take_is_put_aside_and_all_others_counted(begin: Begin, folder: Folder) -> None:
     running = begin(breaking(folder, "always"), dead_letters=True)
     assert running.wait(240)
-    aside = [row["seq"] for row in apps.dead_letters(folder.root, "count")]
-    assert BAD in aside and len(aside) == len(set(aside)) <= EPOCH_ROWS
-    assert running.progress().dead_letters == len(aside)
-    apps.check_totals(folder.out, "key", Counter(n % apps.KEYS for n in range(ROWS) if n not in set(aside)))
+    (aside,) = apps.dead_letters(folder.root, "count")
+    why = f"ValueError: row {BAD} is more than I can take"
+    assert (aside["seq"], aside["__perseid_error"]) == (BAD, why)
+    picture = running.progress()
+    assert picture.dead_letters == 1 and picture.dead_letter_error == f"count, epoch {BAD // EPOCH_ROWS + 1}: {why}"
+    assert [(e["rows"], e["error"]) for e in folder.journal() if e["kind"] == "dead_letters"] == [(1, why)]
+    apps.check_totals(folder.out, "key", Counter(n % apps.KEYS for n in range(ROWS) if n != BAD))
+
+
+def test_only_the_keys_that_raise_lose_their_rows_whatever_takes_the_state_over(begin: Begin, folder: Folder) -> None:
+    """Bad keys in two shards; then every host is killed and the operator is scaled: the same rows are missing, no others."""
+    operator = apps.PickyKeys(bad=(3, 40), epoch=4)
+    running = begin(
+        apps.counts(folder.out, ROWS, 1_500, operator=operator),
+        dead_letters=True,
+        checkpoint=apps.scheme("parallel", 600),
+    )
+    apps.wait_for_epoch(running, 6)
+    kill(running, host="all")
+    apps.wait_for_epoch(running, 8)
+    running.scale("count", 2)  # not refused, though no checkpoint covers the epoch yet
+    kill(running, host="any")
+    assert running.wait(240)
+    aside = Counter(row["seq"] % apps.KEYS for row in apps.dead_letters(folder.root, "count"))
+    first, last = 3 * EPOCH_ROWS, 4 * EPOCH_ROWS
+    assert aside == Counter(n % apps.KEYS for n in range(first, last) if n % apps.KEYS in operator.bad)
+    apps.check_totals(folder.out, "key", Counter(n % apps.KEYS for n in range(ROWS)) - aside)
+    facts = gather(Store.at(folder.root), verify=False)
+    ((letters),) = facts.dead_letters
+    assert (letters.rows, letters.epochs, letters.last_epoch) == (aside.total(), 1, 4)
+    assert "cannot be" in letters.error
 
 
 @pytest.mark.slow
@@ -64,9 +93,17 @@ def test_rows_put_aside_stay_aside_when_their_epoch_is_replayed(begin: Begin, fo
     apps.wait_for_epoch(running, BAD // EPOCH_ROWS + 3)
     kill(running, host="all")
     assert running.wait(240)
-    aside = [row["seq"] for row in apps.dead_letters(folder.root, "count")]
-    assert BAD in aside and len(aside) == len(set(aside)) <= EPOCH_ROWS
-    apps.check_totals(folder.out, "key", Counter(n % apps.KEYS for n in range(ROWS) if n not in set(aside)))
+    assert [row["seq"] for row in apps.dead_letters(folder.root, "count")] == [BAD]
+    apps.check_totals(folder.out, "key", Counter(n % apps.KEYS for n in range(ROWS) if n != BAD))
+
+
+def test_an_operator_that_raises_without_rows_stops_the_application_dead_letters_or_not(
+    begin: Begin, folder: Folder
+) -> None:
+    running = begin(apps.counts(folder.out, ROWS, operator=apps.NeverWorks()), dead_letters=True)
+    with pytest.raises(ApplicationFailed, match="it raises without any, too: RuntimeError: no model"):
+        running.wait(240)
+    assert not apps.dead_letters(folder.root, "count")
 
 
 class WrongShape(Operator):

@@ -29,11 +29,11 @@ class Subject(KeyedOperator):
             self.n += 1
             self.log.append(order)
             if order == "soon":
-                timers.set(key, now + 20)
+                timers.at_processing_time(key, now + 20)
             elif order == "late":
-                timers.set(key, now + 120, name="late")
+                timers.at_processing_time(key, now + 120, name="late")
             elif order == "event":
-                timers.set(key, now + 10, kind="event")
+                timers.at_event_time(key, now + 10)
             elif order == "cancel":
                 timers.cancel(key)
             elif order == "forget":
@@ -43,7 +43,7 @@ class Subject(KeyedOperator):
     def on_key_timer(self, key: Any, timer: Any) -> list[dict[str, Any]]:
         self.n += 100
         if timer.name == "late":
-            self.context.timers.set(key, timer.at_ms, name="again")
+            self.context.timers.at_processing_time(key, timer.at_ms, name="again")
         elif timer.kind == "event":
             self.context.forget()
         return [{"key": key, "what": f"{timer.kind}{timer.name}@{timer.at_ms}", "n": self.n, "log": ",".join(self.log)}]
@@ -138,7 +138,7 @@ def test_a_keyed_operator_equals_a_naive_model_whenever_it_is_restored(history: 
     shard, model, now = fresh(Subject()), Model(), 1000
     for number, (step, behind, rows, saved) in enumerate(history, 1):
         now += step
-        watermark = None if behind is None else now - behind
+        watermark = -1 if behind is None else now - behind
         if saved:
             buffers = [memoryview(bytes(buffer)) for buffer in encode(capture(shard))]
             shard = fresh(Subject())

@@ -35,7 +35,7 @@ class Ledger(KeyedOperator):
             self.n += 1
             self.log.append(value)
             if value % 3 == 0:
-                self.context.timers.set(key, self.context.time_ms + value, name=str(value))
+                self.context.timers.at_processing_time(key, self.context.time_ms + value, name=str(value))
             if value % 7 == 0:
                 self.context.forget()
         return [{"key": str(key), "n": self.n, "log": str(self.log)}]
@@ -63,7 +63,7 @@ class Columns(Operator):
             self.sums[key] = self.sums.get(key, 0) + value
             self.last[int(key)] = value
             self.seen.append((int(key), value))
-            self.context.timers.set(int(key), self.context.time_ms + value)
+            self.context.timers.at_processing_time(int(key), self.context.time_ms + value)
             self.rows += 1
         return pa.table({"key": [int(k) for k in keys], "sum": [int(self.sums[k]) for k in keys]})
 

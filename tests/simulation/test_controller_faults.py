@@ -12,6 +12,7 @@ from perseid.checkpoint.schemes import parallel
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.controller import Controller, Past
+from perseid.errors import PropertyBroken
 from perseid.simulation.faults import FaultPlan, Planned, Storage
 from perseid.simulation.graphs import chain
 from perseid.simulation.jobs import JobFailed
@@ -43,21 +44,31 @@ def test_rows_put_aside_are_left_out_of_every_replay() -> None:
     world.to_the_end()
     assert killed
     run = next(c for c in world.all_of(do.RunEpoch) if c.epoch == 7 and c.set_aside)
-    assert run.set_aside == {BAD}
+    assert run.set_aside == {BAD.operator} and run.find
     replays = [c for c in world.all_of(do.ReplayShards) if c.first <= 7 <= c.last]
-    assert replays and all(c.set_aside == {7: frozenset({BAD})} for c in replays)
+    assert replays and all(c.set_aside == {7: frozenset({BAD.operator})} for c in replays)
 
 
 def test_what_was_put_aside_before_a_restart_stays_aside() -> None:
     scenario = calm(chain(1), epochs=10)
-    past = Past(admitted=Epoch(3), set_aside={(UnitName("u0"), Epoch(2)): frozenset({BAD})})
+    past = Past(admitted=Epoch(3), set_aside={(UnitName("u0"), Epoch(2)): frozenset({BAD.operator})})
     controller, commands = running(scenario, past)
     aside: dict[int, Any] = {}
     while len(aside) < 3:
         run = next(c for c in commands if isinstance(c, do.RunEpoch))
         aside[run.epoch] = run.set_aside
         commands = controller.handle(on.UnitFinished(run.unit, run.epoch, run.attempt), 2)
-    assert aside == {1: frozenset(), 2: {BAD}, 3: frozenset()}
+    assert aside == {1: frozenset(), 2: {BAD.operator}, 3: frozenset()}
+
+
+def test_an_operator_that_raises_with_its_rows_put_aside_stops_the_application() -> None:
+    """Nothing is left to put aside: to go on trying would never end."""
+    scenario = calm(chain(1), epochs=30, dead_letters=True)
+    world = TestWorld(scenario, spoil=lambda c: JobFailed("operator", "boom", (), (BAD,)) if c.epoch == 7 else None)
+    with pytest.raises(PropertyBroken, match="boom"):
+        world.to_the_end()
+    assert world.controller.phase == "failed" and world.controller.error == "boom"
+    assert [bool(c.set_aside) for c in world.all_of(do.RunEpoch) if c.epoch == 7] == [False, False, False, True]
 
 
 def test_a_host_whose_heart_beats_but_that_no_task_can_reach_is_given_up() -> None:
@@ -108,7 +119,7 @@ def test_a_last_checkpoint_that_cannot_be_written_does_not_hold_up_the_end_for_e
     while taken := [c for c in commands if isinstance(c, do.TakeSnapshots)]:
         tried += 1
         commands = controller.handle(on.CheckpointFailed(taken[0].checkpoint, "full"), 5)
-    assert tried == 3 and do.StopApplication(None) in commands
+    assert tried == 3 and do.StopApplication(None, unsaved="full") in commands, "and says what was not saved"
 
 
 def running(scenario: Scenario, past: Past | None = None) -> tuple[Controller, tuple[do.Command, ...]]:

@@ -77,6 +77,13 @@ def _show(facts: RootFacts, console: Console, now_ms: int) -> None:
         about.add_row("shards", ", ".join(f"{operator} {number}" for operator, number in facts.shards.items()))
     for hot in facts.hot_keys:
         about.add_row("hot key", Text(hot, "yellow"))
+    for letters in facts.dead_letters:
+        timers = f" and {counted(letters.timers, 'timer')}" if letters.timers else ""
+        told = f"{letters.operator}: {counted(letters.rows, 'row')}{timers} of {counted(letters.epochs, 'epoch')};"
+        about.add_row("dead letters", Text(f"{told} epoch {letters.last_epoch}: {letters.error}", "yellow"))
+    if facts.checkpoint_error:
+        failed = f"{counted(facts.failed_checkpoints, 'checkpoint')} failed since the newest good one; "
+        about.add_row("not saved", Text(failed + facts.checkpoint_error, "bold red"))
     console.print(about)
     for problem in facts.problems:
         console.print(Text(f"problem      {problem}", "bold red"))

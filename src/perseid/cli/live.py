@@ -68,14 +68,19 @@ class View:
         if progress.late_rows or progress.dead_letters:
             numbers.add_row(
                 "late rows", figures.count(progress.late_rows),
-                "put aside", Text(figures.count(progress.dead_letters), "yellow" if progress.dead_letters else ""),
+                "dead letters", Text(figures.count(progress.dead_letters), "yellow" if progress.dead_letters else ""),
                 "", "",
             )  # fmt: skip
         rate = Text.assemble(
             (figures.bars(list(self._rates), BARS_WIDTH), "green"),
             (f"  {figures.count(progress.rows_per_s)} rows/s", "bold"),
         )
-        lines: list[RenderableType] = [rate, numbers, _checkpoints(progress), _hosts(progress)]
+        lines: list[RenderableType] = [rate, numbers, _checkpoints(progress)]
+        if progress.checkpoint_error:
+            lines.append(_labelled("", progress.checkpoint_error, "bold red"))
+        if progress.dead_letter_error:
+            lines.append(_labelled("put aside", progress.dead_letter_error, "yellow"))
+        lines.append(_hosts(progress))
         if len(progress.units) > 1:
             at = ", ".join(f"{unit} at epoch {epoch}" for unit, epoch in progress.units.items())
             lines.append(_labelled("units", at))
@@ -102,7 +107,11 @@ def line(progress: Progress) -> str:
         f"hosts {alive}/{len(progress.hosts)}",
         f"faults {progress.faults}",
     ]
-    if progress.last_event:
+    if progress.dead_letters or progress.dead_letter_error:
+        parts.append(f"dead letters {figures.count(progress.dead_letters)} ({progress.dead_letter_error})")
+    if progress.checkpoint_error:
+        parts.append(progress.checkpoint_error)
+    if progress.last_event not in (*parts, ""):
         parts.append(progress.last_event)
     return " · ".join(parts)
 
@@ -118,11 +127,24 @@ def watch(
 ) -> Progress:
     """Show ``running`` until it ends or ``stop`` is set, then once more; the last picture.
 
-    ``on_stop`` is called once when ``stop`` is set, in a thread, and must end the application. A failed one raises.
+    ``on_stop`` is called once when ``stop`` is set, in a thread, and must end the application. A failed one raises. If nobody
+    reads any more (``| head``), the application is stopped, too, and then ``BrokenPipeError`` is raised.
     """
     view = View()
+    gone = threading.Event()
+
+    def show(progress: Progress) -> None:
+        try:
+            if not gone.is_set():
+                _print(progress, mode, console)
+        except (BrokenPipeError, SystemExit):  # the second is what rich makes of the first
+            gone.set()
+            stop.set()
+
     if mode != "live":
-        _every(running, every_s, stop, on_stop, lambda p: _print(p, mode, console))
+        _every(running, every_s, stop, on_stop, show)
+        if gone.is_set():
+            raise BrokenPipeError
     else:
         with Live(console=console, refresh_per_second=8, transient=False) as live:
             _every(running, every_s, stop, on_stop, lambda p: live.update(view.render(p, time.monotonic())))
@@ -171,8 +193,11 @@ def _checkpoints(progress: Progress) -> RenderableType:
     last = progress.last_checkpoint
     if last is None:
         return _labelled("checkpoints", "none yet", "dim")
-    size, took = figures.size(last.bytes), figures.duration(last.duration_ms)
-    return _labelled("checkpoints", f"{progress.checkpoints}; last: {last.id} at epoch {last.epoch}, {size} in {took}")
+    what = f"{last.id} at epoch {last.epoch}, {figures.size(last.bytes)}"
+    if last.duration_ms is None:
+        return _labelled("checkpoints", f"none since the start; it began from {what}")
+    took = figures.duration(last.duration_ms)
+    return _labelled("checkpoints", f"{progress.checkpoints} since the start; last: {what} in {took}")
 
 
 def _hosts(progress: Progress) -> RenderableType:

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from perseid.errors import CorruptData, PerseidError
+from perseid.errors import CorruptData, PerseidError, headline
 from perseid.storage import layout
+from perseid.storage.dead_letters import all_letters
 from perseid.storage.journal import read_journal
 from perseid.storage.lease import newest_generation, read_holder
 from perseid.storage.ledger import Ledger
 from perseid.storage.manifest import Checkpoints, Manifest
 from perseid.storage.snapshots import read_snapshot
 from perseid.storage.store import Store
-from perseid.vocabulary import CheckpointId, UnitName
+from perseid.vocabulary import CheckpointId, OperatorName, UnitName
 
 FOLDERS = (layout.CHECKPOINTS, layout.PRESERVED, layout.SOURCES, layout.LEDGERS, layout.JOURNALS, layout.DEAD_LETTERS)
 
@@ -47,6 +48,18 @@ class LeaseFacts:
 
 
 @dataclass(frozen=True)
+class DeadLetterFacts:
+    """What an operator has put aside, of all epochs together."""
+
+    operator: str
+    rows: int
+    timers: int
+    epochs: int
+    last_epoch: int
+    error: str  # of that epoch
+
+
+@dataclass(frozen=True)
 class RootFacts:
     """The root at one moment."""
 
@@ -60,6 +73,9 @@ class RootFacts:
     bytes: dict[str, int]  # by folder
     shards: dict[str, int]  # by operator, as they are divided now
     hot_keys: tuple[str, ...]  # of which one shard has more than its share, as the last driver saw
+    dead_letters: tuple[DeadLetterFacts, ...]
+    failed_checkpoints: int  # of the last driver, since its newest good one
+    checkpoint_error: str  # why the newest of those failed
     problems: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -87,6 +103,9 @@ def gather(store: Store, *, verify: bool) -> RootFacts:
         checkpoints=tuple(_checkpoint_facts(store, verify)),
         shards={str(o): len(record.shards) for o, record in ledger.partitioned.items()} if ledger else {},
         hot_keys=tuple(_hot_keys(store)),
+        dead_letters=tuple(_dead_letters(store, fingerprint, problems)),
+        failed_checkpoints=len(failed := _failed_checkpoints(store)),
+        checkpoint_error=failed[-1] if failed else "",
         bytes={folder: total for folder in FOLDERS if (total := folder_bytes(store, folder))},
         problems=tuple(problems),
     )
@@ -177,6 +196,31 @@ def _hot_keys(store: Store) -> Iterator[str]:
             operator, key = str(record["operator"]), str(record["key"])
             found[(operator, key)] = f"{operator}: key {key} has {record['share']:.0%} of the rows"
     yield from found.values()
+
+
+def _dead_letters(
+    store: Store, fingerprint: dict[str, dict[str, Any]], problems: list[str]
+) -> Iterator[DeadLetterFacts]:
+    for name in fingerprint.get("operators", {}):
+        try:
+            found = list(all_letters(store, OperatorName(name)))
+        except PerseidError as error:
+            problems.append(str(error))
+            continue
+        if found:
+            rows, timers = sum(f.rows for f in found), sum(len(f.timers) for f in found)
+            yield DeadLetterFacts(name, rows, timers, len({f.epoch for f in found}), found[-1].epoch, found[-1].error)
+
+
+def _failed_checkpoints(store: Store) -> list[str]:
+    """What the journal tells of those that failed since the last start and the newest that did not."""
+    failed: list[str] = []
+    for record in read_journal(store):
+        if record.get("kind") in ("app_started", "checkpoint_committed"):
+            failed = []
+        elif record.get("kind") == "checkpoint_failed":
+            failed.append(f"checkpoint {record.get('checkpoint')} failed: {headline(str(record.get('error')))}")
+    return failed
 
 
 def _lease(store: Store, problems: list[str]) -> LeaseFacts | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from perseid.cli.figures import count, counted, duration, listed, size
+from perseid.errors import headline
 
 Record = Mapping[str, Any]
 
@@ -65,7 +66,8 @@ def _app_started(record: Record) -> str:
     what = f"application {record['app']} starts (generation {record['generation']}, {parts}) "
     if record.get("restored") is None:
         return what + "fresh"
-    return what + f"from checkpoint {record['restored']} at epoch {record['epoch']}"
+    numbers = f"; its own are numbered from {record['next_checkpoint']} on" if "next_checkpoint" in record else ""
+    return what + f"from checkpoint {record['restored']} at epoch {record['epoch']}{numbers}"
 
 
 def _amount(value: Any, noun: str) -> str:
@@ -86,7 +88,8 @@ def _recovery_finished(record: Record) -> str:
     known = [name for name in PHASES if name in phases] + [name for name in phases if name not in PHASES]
     parts = ", ".join(f"{name.replace('_', ' ')} {duration(phases[name])}" for name in known)
     replayed = f"; {counted(record['replayed_epochs'], 'epoch')} replayed"
-    return f"recovered in {duration(record['ms'])}{f' ({parts})' if parts else ''}{replayed}"
+    what = "ready after" if record.get("start") else "recovered in"
+    return f"{what} {duration(record['ms'])}{f' ({parts})' if parts else ''}{replayed}"
 
 
 def _epoch_admitted(record: Record) -> str:
@@ -141,6 +144,16 @@ def _profiled(record: Record) -> str:
     )
 
 
+def _dead_letters(record: Record) -> str:
+    timers = f" and {_amount(record['timers'], 'timer')}" if record.get("timers") else ""
+    error = f": {record['error']}" if record.get("error") else ""
+    shard = f", shard {record['shard']}" if "shard" in record else ""
+    return (
+        f"operator {record['operator']}{shard}: {_amount(record['rows'], 'row')}{timers} of epoch {record['epoch']}"
+        f" put aside as dead letters{error}"
+    )
+
+
 _SENTENCES: dict[str, Callable[[Record], str]] = {
     "app_started": _app_started,
     "host_ready": lambda r: f"host {r['host']} is ready (pid {r['pid']}, {r['address']})",
@@ -150,7 +163,7 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
     "recovery_finished": _recovery_finished,
     "epoch_admitted": _epoch_admitted,
     "epoch_committed": lambda r: (
-        f"epoch {r['epoch']} committed in {duration(r['ms'])}: "
+        f"epoch {r['epoch']} committed{f' in {duration(ms)}' if (ms := r['ms']) else ''}: "
         f"{counted(r['rows_in'], 'row')} in, {count(r['rows_out'])} out"
     ),
     "epoch_failed": lambda r: f"epoch {r['epoch']} of unit {r['unit']} failed (attempt {r['attempt']}): {r['error']}",
@@ -203,9 +216,10 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
     "operator_failed": lambda r: (
         f"operator {r['operator']}, shard {r['shard']}, failed in epoch {r['epoch']}: {r['error']}"
     ),
-    "dead_letters": lambda r: (
-        f"operator {r['operator']}: {_amount(r['rows'], 'row')} of epoch {r['epoch']} put aside as dead letters"
-    ),
+    "dead_letters": _dead_letters,
     "journal_dropped": lambda r: f"{counted(r['records'], 'record')} of the journal could not be written and are gone",
-    "app_stopped": lambda r: f"application stopped: {r['reason']}",
+    "app_stopped": lambda r: (
+        f"application stopped: {r['reason']}"
+        + (f"; its last checkpoint failed: {headline(r['unsaved'])}" if r.get("unsaved") else "")
+    ),
 }  # fmt: skip

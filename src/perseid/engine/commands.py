@@ -64,7 +64,8 @@ class RunEpoch:
     routing: RoutingTable
     release: Epoch  # hosts may forget the unit's outputs up to here
     release_covered: Epoch  # and those that other operators stand on, up to here
-    set_aside: frozenset[ShardId] = frozenset()  # these shards put the epoch's rows into the dead letters
+    set_aside: frozenset[OperatorName] = frozenset()  # these have rows of this epoch in the dead letters
+    find: bool = False  # or may put them there: those that make them raise
     again: bool = False  # it was tried before: streams from other units may know hosts that are gone
 
 
@@ -211,7 +212,7 @@ class ReplayShards:
     shards: tuple[ShardId, ...]
     routing: RoutingTable
     release: Epoch
-    set_aside: Mapping[Epoch, frozenset[ShardId]] = field(default_factory=dict)  # whose rows are in the dead letters
+    set_aside: Mapping[Epoch, frozenset[OperatorName]] = field(default_factory=dict)  # with rows in the dead letters
     again: bool = False  # a replay failed before: streams from other units may know hosts that are gone
 
 
@@ -282,6 +283,7 @@ class StopApplication:
     """Everything is done, or cannot go on (``error``): end hosts and threads."""
 
     error: str | None
+    unsaved: str | None = None  # everything is committed, but the last checkpoint failed: why
 
 
 Command = (

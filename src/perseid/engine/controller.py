@@ -67,7 +67,7 @@ class Past:
     admitted: Epoch = Epoch(0)
     oldest_epoch: Epoch = Epoch(1)  # the first one whose slices the ledger still has
     next_checkpoint: CheckpointId = CheckpointId(1)
-    set_aside: Mapping[tuple[UnitName, Epoch], frozenset[ShardId]] = field(default_factory=dict)
+    set_aside: Mapping[tuple[UnitName, Epoch], frozenset[OperatorName]] = field(default_factory=dict)
     shards: Mapping[OperatorName, Shards] = field(default_factory=dict)  # where they are not as declared
 
 
@@ -86,9 +86,10 @@ class Controller:
     sources_idle: bool = False  # nothing new at the last look; the shell looks again by itself
     stopping: bool = False
     error: str | None = None
-    # Rows of these went to the dead letters. What sinks hold was computed without them, so every replay leaves them out, too.
-    set_aside: dict[tuple[UnitName, Epoch], set[ShardId]] = field(default_factory=dict)
+    # These may have rows in the dead letters. What sinks hold was computed without them, so every replay leaves them out, too.
+    set_aside: dict[tuple[UnitName, Epoch], set[OperatorName]] = field(default_factory=dict)
     final_failures: int = 0  # of the last checkpoint
+    final_failure: str = ""  # and why the newest of them
     trims: list[do.Trim] = field(default_factory=list)  # wait for the end of a recovery
     oldest_epoch: Epoch = Epoch(1)
     restored: CheckpointId | None = None  # the last recovery went back to it, and reads its in-flight epochs
@@ -125,7 +126,7 @@ class Controller:
         self.asked = AskedState(self)
         self.scale.settle_pool()
         self.oldest_epoch = self.past.oldest_epoch
-        self.set_aside = {key: set(shards) for key, shards in self.past.set_aside.items()}
+        self.set_aside = {key: set(operators) for key, operators in self.past.set_aside.items()}
 
     # -- events ---------------------------------------------------------------------------------------------------
 
@@ -210,7 +211,8 @@ class Controller:
                 if self.checkpoints.pending is None or self.checkpoints.pending.id != checkpoint:
                     return ()
                 self.checkpoints.committing = False
-                self.final_failures += self.stopping
+                if self.stopping:
+                    self.final_failures, self.final_failure = self.final_failures + 1, message
                 deaths = self.detector.trouble_reported(host, message, self.now_ms) if host is not None else ()
                 return (*self.checkpoints.abort(message), *self.bury(deaths))
             case on.CheckpointCommitted():
@@ -246,7 +248,7 @@ class Controller:
         trims, self.trims = self.trims, []
         for trim in trims:
             self.oldest_epoch = Epoch(min(trim.oldest.cuts.values()) + 1)
-            self.set_aside = {key: shards for key, shards in self.set_aside.items() if key[1] >= self.oldest_epoch}
+            self.set_aside = {key: mine for key, mine in self.set_aside.items() if key[1] >= self.oldest_epoch}
         return (*trims, *self.released())
 
     def released(self) -> list[do.Command]:
@@ -347,6 +349,7 @@ class Controller:
                     release=self.pipeline.consumed(unit),
                     release_covered=self._covered(unit),
                     set_aside=frozenset(self.set_aside.get((unit, epoch), ())),
+                    find=self.settings.dead_letters,
                     again=again,
                 )
             )
@@ -377,14 +380,15 @@ class Controller:
         """Everything admitted is done: one last checkpoint, so that the next start has nothing to replay; then stop."""
         if self.checkpoints.pending is not None:
             return []
-        wanted = self.settings.final_checkpoint and self.final_failures < FINAL_CHECKPOINTS
-        if wanted and self.checkpoints.worthwhile(self.pipeline):
-            return [*self.checkpoints.last(self.now_ms, self.pipeline, self.routing), *self._snapshots()]
-        return list(self._end())
+        if not self.settings.final_checkpoint or not self.checkpoints.worthwhile(self.pipeline):
+            return list(self._end())
+        if self.final_failures >= FINAL_CHECKPOINTS:
+            return list(self._end(unsaved=self.final_failure))
+        return [*self.checkpoints.last(self.now_ms, self.pipeline, self.routing), *self._snapshots()]
 
-    def _end(self) -> tuple[do.Command, ...]:
+    def _end(self, unsaved: str | None = None) -> tuple[do.Command, ...]:
         self.phase = "failed" if self.error else "stopped"
-        return (do.StopApplication(self.error),)
+        return (do.StopApplication(self.error, unsaved),)
 
     def check(self) -> None:
         """Assert the invariants; every test calls it after every event."""

@@ -27,7 +27,7 @@ class CheckpointStatus:
     id: int
     epoch: int
     bytes: int
-    duration_ms: int
+    duration_ms: int | None  # None: an earlier driver took it
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,12 @@ class Progress:
     epoch_ms: float = 0.0  # median duration of the last epochs, from admission to commit
     state_bytes: int = 0
     late_rows: int = 0
-    dead_letters: int = 0
+    dead_letters: int = 0  # rows put aside since the start of this driver
+    dead_letter_error: str = ""  # operator, epoch and error of the newest
     checkpoints: int = 0  # committed since the start of this driver
-    last_checkpoint: CheckpointStatus | None = None
+    last_checkpoint: CheckpointStatus | None = None  # also if an earlier driver took it
+    failed_checkpoints: int = 0  # since the start of this driver
+    checkpoint_error: str = ""  # why the newest one failed; empty as soon as a later one is committed
     hosts: tuple[HostStatus, ...] = ()
     spares: int = 0  # ready hosts without shards
     faults: int = 0  # hosts lost and survived since the start of this driver

@@ -128,11 +128,10 @@ class RecoverySteps:
         return [*commands, *self._restore(recovering, plan)]
 
     def _may_divide(self, recovering: Recovering, plan: RecoveryPlan) -> bool:
-        """Parallel recovery: is there something to replay, somebody to share it, and nothing that is told apart by shard?"""
+        """Parallel recovery: is there something to replay, and somebody to share it?"""
         of = self._of
         operators = {shard.operator for shard in recovering.lost}
-        aside = {shard.operator for shards in of.set_aside.values() for shard in shards}
-        ready = operators <= of.settings.scalable and not operators & aside and not recovering.divided
+        ready = operators <= of.settings.scalable and not recovering.divided
         ways = of.settings.parallel_recovery
         after = Counter(shard.operator for shard in (*of.routing.routes, *(ways - 1) * list(recovering.lost)))
         bounded = all(after[o] <= ways * of.topology.operators[o] for o in operators)  # loss after loss must not add up

@@ -50,18 +50,7 @@ class ScalingSteps:
             return f"operator {of.scaling.operator!r} is being scaled; ask again when that is done"
         if of.stopping:
             return "the application is stopping"
-        return self._aside(request)
-
-    def _aside(self, request: ScaleRequest) -> str | None:
-        """A replay must leave out the rows of just those shards that had put them aside."""
-        of = self._of
-        epochs = [e for (_, e), shards in of.set_aside.items() if any(s.operator == request.operator for s in shards)]
-        if not epochs:
-            return None
-        return (
-            f"rows of epoch {max(epochs)} are in the dead letters, which are told apart by shard; ask again when"
-            f" {of.settings.keep} more checkpoints have been taken"
-        )
+        return None
 
     def loaded(self, load: HostLoad) -> tuple[do.Command, ...]:
         """A host says what it had to do; with a policy, an operator may want other shards (S5)."""
@@ -199,11 +188,6 @@ class ScalingSteps:
 
     def _checkpoint(self, scaling: Scaling) -> list[do.Command]:
         of = self._of
-        aside = self._aside(scaling.request)
-        if aside is not None:
-            of.scaling = None
-            self.settle_pool()
-            return [do.ScaleGivenUp(scaling.request, aside, again=False)]
         if of.now_ms < scaling.not_before_ms or of.checkpoints.pending is not None or not of.pipeline.settled:
             return []
         fresh = sum(not of.routing.shards_on(host) for host in of.hosts)

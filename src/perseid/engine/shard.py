@@ -24,7 +24,7 @@ Answer = TypeVar("Answer")
 class Refusal:
     """The shard cannot answer this request."""
 
-    kind: Literal["stale", "gap", "released", "poisoned", "raised"]
+    kind: Literal["stale", "gap", "released", "poisoned", "raised", "storage"]
     message: str
 
 

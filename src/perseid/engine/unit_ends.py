@@ -82,9 +82,13 @@ class UnitEnds:
             for host in event.hosts:  # its heart beats, and yet no task gets through to it
                 commands += of.bury(of.detector.lost(host, event.message, of.now_ms))
         limits = {"operator": of.settings.operator_retries, "storage": of.settings.storage_retries}
-        if state.failures > limits.get(event.kind, of.settings.epoch_retries):
-            if event.kind == "operator" and of.settings.dead_letters and not replaying:
-                of.set_aside.setdefault((event.unit, Epoch(state.finished + 1)), set()).update(event.shards)
+        finding = event.kind == "operator" and of.settings.dead_letters and not replaying
+        key, operators = (event.unit, Epoch(state.finished + 1)), {shard.operator for shard in event.shards}
+        if finding and operators <= of.set_aside.get(key, set()):
+            of.error = event.message  # no rows are to blame: it raises whatever is put aside
+        elif state.failures > limits.get(event.kind, of.settings.epoch_retries):
+            if finding:
+                of.set_aside.setdefault(key, set()).update(operators)
                 state.failures = 0
             else:
                 of.error = event.message

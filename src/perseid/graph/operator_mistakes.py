@@ -11,11 +11,12 @@ from typing import Any
 
 from perseid.byte_size import byte_size
 from perseid.duration import Duration
-from perseid.errors import SettingsError
+from perseid.errors import OperatorFailed, SettingsError
 from perseid.graph.nodes import StatefulNode
 from perseid.operators.event_time import EventTime
 from perseid.operators.keyed import KeyedOperator
 from perseid.operators.operator import Operator
+from perseid.state.codec import encode
 from perseid.state.fields import StateField, fields_of
 from perseid.vocabulary import SLOTS
 
@@ -134,12 +135,27 @@ def _field_mistakes(operator: Operator) -> Iterator[str]:
     for name, field in fields.items():
         if any(name in vars(base) for base in (Operator, KeyedOperator)) or name in Operator.__annotations__:
             yield f"state field '{name}': the name is one of Operator's own"
+        unsavable = _unsavable(name, field)
+        if unsavable is not None:
+            yield unsavable
         cycle = _cyclic_type(_type_hint(cls, name), ())
         if cycle is not None and field.element_size is None:
             yield (
                 f"state field '{name}': its type {cycle.__name__} contains itself, so its size cannot be sampled:"
                 " give element_size= and length="
             )
+
+
+def _unsavable(name: str, field: StateField) -> str | None:
+    """Why a checkpoint could not save what the field begins with."""
+    try:
+        value = field.initial()
+        encode({"fields": {name: value}})
+    except OperatorFailed as error:
+        return f"{error}; declare only what a checkpoint can save (pickle), and make the rest anew where it is needed"
+    except Exception as error:
+        return f"state field '{name}': its default raised {type(error).__name__}: {error}"
+    return None
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from perseid.state.timers import Timers
+from perseid.state.timers import Timer, Timers
 from perseid.vocabulary import Epoch, OperatorName, ShardId
 
 if TYPE_CHECKING:
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 
 
 _ANY_SHARD = ShardId(OperatorName("operator"), 0)  # for contexts made by hand
+
+
+@dataclass(slots=True)
+class Blamed:
+    """Who raised in a pass over all keys that goes on behind each that does."""
+
+    keys: dict[Hashable, Exception] = field(default_factory=dict)
+    timers: dict[Timer, Exception] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -35,6 +43,8 @@ class Context:
     max_event_time_ms: dict[str, int] = field(default_factory=dict)  # newest event time seen, by input with rows
     current_key: tuple[Hashable] | None = None  # the key whose method runs, wrapped; KeyedOperator only
     forgotten: bool = False  # forget() was called for the current key
+    skipped: set[str] = field(default_factory=set)  # timers in the dead letters, as text: they do not fire
+    blamed: Blamed | None = None  # set: a key that raises does not end the epoch, it is put down here
 
     def forget(self) -> None:
         """Drop the state and the timers of the key whose method runs (``KeyedOperator`` only)."""

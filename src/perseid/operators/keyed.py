@@ -61,13 +61,18 @@ class KeyedOperator(Operator):
         elif rows.num_rows:
             groups = Groups(rows, context.key_columns("rows"), name)
             self._keyed.key_types = groups.key_types
-            self._visit_all(groups, results)
+            if context.blamed is None:
+                self._visit_all(groups, results)
+            else:
+                for key, of_key in groups:
+                    self._visit(key, results, self.process_key, of_key)
         return results.table()
 
     def on_timer(self, timers: Sequence[Timer]) -> pa.Table | None:
         """Every due timer in turn, with its key's fields; none for a key that one of them has forgotten."""
         results = Results(self.context.shard.operator)
-        forgotten: set[Hashable] = set()
+        blamed = self.context.blamed
+        forgotten: set[Hashable] = set(blamed.keys) if blamed is not None else set()
         for timer in timers:
             if timer.key not in forgotten and self._visit(timer.key, results, self.on_key_timer, timer):
                 forgotten.add(timer.key)
@@ -99,7 +104,15 @@ class KeyedOperator(Operator):
         found = keyed.values.get(key)
         own.update(zip(keyed.names, keyed.initial() if found is None else found, strict=True))
         context.current_key = (key,)
-        results.add(method(key, *args, **inputs))
+        try:
+            results.add(method(key, *args, **inputs))
+        except Exception as error:
+            if context.blamed is None:
+                raise
+            if method == self.on_key_timer:
+                context.blamed.timers[args[0]] = error
+            else:
+                context.blamed.keys[key] = error
         forgotten, context.forgotten = context.forgotten, False
         if forgotten:
             keyed.forget(key)

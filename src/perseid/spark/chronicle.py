@@ -5,19 +5,21 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.controller import Controller, Past
 from perseid.engine.progress import CheckpointStatus, HostStatus, Progress
+from perseid.errors import headline
 from perseid.spark.hosts import HostLink
 from perseid.spark.loads import HotKey
 from perseid.spark.reports import Report, Reports
 from perseid.storage.journal import Journal
+from perseid.storage.manifest import ShardSnapshot
 from perseid.storage.records import Admitted
-from perseid.vocabulary import Epoch, ShardId, UnitName
+from perseid.vocabulary import Epoch, OperatorName, ShardId, UnitName
 
 RATE_WINDOW_S = 5.0
 
@@ -36,6 +38,12 @@ class Chronicle:
         self._checkpoint: dict[int, tuple[float, int]] = {}
         self._last_checkpoint: CheckpointStatus | None = None
         self._checkpoints = 0
+        self._failed_checkpoints: dict[int, str] = {}
+        self._checkpoint_error = ""
+        self._starting = True
+        self._restored_bytes: dict[ShardId, int] = {}  # of shards that have not applied an epoch since
+        self._dead_letters: dict[tuple[ShardId, Epoch], int] = {}
+        self._dead_letter_error = ""
         self._rows_in = self._rows_out = self._late = 0
         self._last_event = ""
 
@@ -53,6 +61,9 @@ class Chronicle:
 
     def app_started(self, generation: int, controller: Controller, past: Past, hosts: int) -> None:
         best = past.checkpoints[0] if past.checkpoints else None
+        if best is not None:
+            size = sum(shard.file.bytes for shard in best.shards.values() if isinstance(shard, ShardSnapshot))
+            self._last_checkpoint = CheckpointStatus(best.id, min(best.cuts.values()), size, None)
         self.record(
             "app_started",
             app=self._app,
@@ -62,6 +73,7 @@ class Chronicle:
             hosts=hosts,
             restored=best.id if best else None,
             epoch=past.admitted,
+            next_checkpoint=past.next_checkpoint,
         )
 
     # -- epochs ---------------------------------------------------------------------------------------------------
@@ -77,6 +89,8 @@ class Chronicle:
         """A unit is done with an epoch; with the last unit the epoch is."""
         rows_in = rows if rows is not None else sum(r.rows_in for r in reports.values())
         rows_out = sum(r.rows_out for r in reports.values())
+        for shard, report in reports.items():
+            self._put_aside(shard, report)
         with self._lock:
             before = self._epoch_rows.get(admitted.epoch, (0, 0, 0))
             state = before[2] + sum(
@@ -91,18 +105,33 @@ class Chronicle:
             self._epoch_rows.pop(admitted.epoch, None)
             now = time.monotonic()
             begun = self._begun.pop(admitted.epoch, None)
-            ms = (now - begun) * 1000 if begun is not None else 0.0
-            if begun is not None:
+            ms = round((now - begun) * 1000, 1) if begun is not None else None
+            if ms is not None:
                 self._durations.append(ms)
             self._rows_in += total[0]
             self._rows_out += total[1]
             self._rows.append((now, total[0]))
         latest = list(self._reports.latest.values())
         self.record(
-            "epoch_committed", epoch=admitted.epoch, ms=round(ms, 1), rows_in=total[0], rows_out=total[1],
+            "epoch_committed", epoch=admitted.epoch, ms=ms, rows_in=total[0], rows_out=total[1],
             state_bytes=total[2],
             worked_ms=round(sum(r.worked_ms for r in latest)), sizing_ms=round(sum(r.sizing_ms for r in latest), 3),
         )  # fmt: skip
+
+    def _put_aside(self, shard: ShardId, report: Report) -> None:
+        """Once for every shard and epoch, however often the epoch is run."""
+        known = self._dead_letters.get((shard, report.epoch), 0)
+        if report.dead_letters <= known and not (
+            report.timers_aside and (shard, report.epoch) not in self._dead_letters
+        ):
+            return
+        self._dead_letters[shard, report.epoch] = report.dead_letters
+        self._dead_letter_error = f"{shard.operator}, epoch {report.epoch}: {report.dead_letter_error}"
+        self.record(
+            "dead_letters", operator=shard.operator, shard=shard.index, epoch=report.epoch, rows=report.dead_letters,
+            timers=report.timers_aside, error=report.dead_letter_error,
+        )  # fmt: skip
+        self.say(f"{report.dead_letters} rows put aside as dead letters: {self._dead_letter_error}")
 
     # -- commands and events that make the story ------------------------------------------------------------------
 
@@ -117,6 +146,7 @@ class Chronicle:
                     "recovery_started", reason=reason, mode=plan.mode, shards=shards, checkpoint=plan.checkpoint,
                     lost_epochs=plan.lost_epochs,
                 )  # fmt: skip
+                self._starting = reason == "start"
                 self._units_done.clear()
                 self._epoch_rows.clear()
             case do.ScaleBegan(request):
@@ -137,8 +167,20 @@ class Chronicle:
                 self.record("host_released", host=host)
             case do.RecoveryEnded(plan, ms, phases):
                 replayed = sum(last - first + 1 for first, last in plan.replay.values())
-                self.record("recovery_finished", mode=plan.mode, ms=ms, phases=dict(phases), replayed_epochs=replayed)
-                self.say(f"recovered {len(plan.shards)} shards in {ms} ms")
+                self.record(
+                    "recovery_finished", mode=plan.mode, ms=ms, phases=dict(phases), replayed_epochs=replayed,
+                    start=self._starting,
+                )  # fmt: skip
+                count = f"{len(plan.shards)} {'shard' if len(plan.shards) == 1 else 'shards'}"
+                if not self._starting:
+                    self.say(f"recovered {count} in {ms} ms")
+                elif plan.checkpoint is None:
+                    self.say(f"started {count} with empty state in {ms} ms")
+                else:
+                    self.say(f"loaded {count} from checkpoint {plan.checkpoint} in {ms} ms")
+                self._starting = False
+            case do.RunEpoch(_, epoch):
+                self._begun.setdefault(epoch, time.monotonic())  # admitted by an earlier driver, or run once more
             case do.CheckpointBegan(checkpoint, decision):
                 units = sorted(decision.units) if decision.units is not None else None
                 self.record(
@@ -159,7 +201,7 @@ class Chronicle:
                     synchronous=synchronous,
                 )
             case do.AbortCheckpoint(checkpoint, reason):
-                self.record("checkpoint_failed", checkpoint=checkpoint, error=reason)
+                self.checkpoint_failed(checkpoint, reason)
             case do.Trim(_, oldest):
                 self.record("trimmed", epoch=min(oldest.cuts.values()))
             case do.RestoreShards(host, _, shards):
@@ -179,7 +221,7 @@ class Chronicle:
             case on.SnapshotsForked(host, checkpoint, unit):
                 self.record("snapshots_forked", checkpoint=checkpoint, host=host, unit=unit)
             case on.CheckpointFailed(checkpoint, message):
-                self.record("checkpoint_failed", checkpoint=checkpoint, error=message)
+                self.checkpoint_failed(checkpoint, message)
 
     def warning(self, message: str) -> None:
         self.record("warning", message=message)
@@ -205,18 +247,33 @@ class Chronicle:
     def inflight_saved(self, checkpoint: int, stream: str, epoch: int, size: int) -> None:
         self.record("inflight_saved", checkpoint=checkpoint, stream=stream, epoch=epoch, bytes=size)
 
+    def checkpoint_failed(self, checkpoint: int, error: str) -> None:
+        """Told by whoever could not write, and again when it is given up: it is one failure."""
+        if checkpoint in self._failed_checkpoints:
+            return
+        self._failed_checkpoints[checkpoint] = error
+        self._checkpoint_error = f"checkpoint {checkpoint} failed: {headline(error)}"
+        self.record("checkpoint_failed", checkpoint=checkpoint, error=error)
+        self.say(self._checkpoint_error)
+
+    def restored(self, sizes: Iterable[tuple[str, int, int]]) -> None:
+        """Shards are back, so large."""
+        self._restored_bytes |= {ShardId(OperatorName(operator), index): size for operator, index, size in sizes}
+
     def checkpoint_committed(self, checkpoint: int, epoch: int, size: int) -> None:
         begun, _ = self._checkpoint.pop(checkpoint, (time.monotonic(), 0))
         ms = round((time.monotonic() - begun) * 1000)
         self._last_checkpoint = CheckpointStatus(checkpoint, epoch, size, ms)
         self._checkpoints += 1
+        self._checkpoint_error = ""
         self.record("checkpoint_committed", checkpoint=checkpoint, bytes=size, ms=ms)
 
     # -- the picture ----------------------------------------------------------------------------------------------
 
     def progress(self, controller: Controller, links: list[HostLink]) -> Progress:
-        reports = dict(self._reports.latest)
         routing = controller.routing
+        sizes = {shard: report.state_bytes for shard, report in list(self._reports.latest.items())}
+        sizes = {shard: size for shard, size in self._restored_bytes.items() if shard in routing.routes} | sizes
         hosts = tuple(
             HostStatus(
                 link.id,
@@ -224,7 +281,7 @@ class Chronicle:
                 str(link.address),
                 not link.dropped,
                 tuple(str(s) for s in routing.shards_on(link.id)),
-                sum(reports[s].state_bytes for s in routing.shards_on(link.id) if s in reports),
+                sum(sizes.get(s, 0) for s in routing.shards_on(link.id)),
             )
             for link in links
         )
@@ -242,11 +299,14 @@ class Chronicle:
                 rows_out=self._rows_out,
                 rows_per_s=sum(n for _, n in self._rows) / span if span > 0.2 else 0.0,
                 epoch_ms=durations[len(durations) // 2] if durations else 0.0,
-                state_bytes=sum(r.state_bytes for r in reports.values()),
+                state_bytes=sum(sizes.values()),
                 late_rows=self._late,
-                dead_letters=sum(r.dead_letters for r in reports.values()),
+                dead_letters=sum(self._dead_letters.values()),
+                dead_letter_error=self._dead_letter_error,
                 checkpoints=self._checkpoints,
                 last_checkpoint=self._last_checkpoint,
+                failed_checkpoints=len(self._failed_checkpoints),
+                checkpoint_error=self._checkpoint_error,
                 hosts=hosts,
                 spares=sum(not h.shards for h in hosts),
                 faults=controller.faults,

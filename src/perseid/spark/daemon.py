@@ -41,9 +41,11 @@ from pyspark.daemon import manager  # noqa: E402
 
 import perseid.sinks  # noqa: E402
 import perseid.spark.host  # noqa: E402, F401
+from perseid.spark.farewell import quietly  # noqa: E402
 
 if __name__ == "__main__":
     pyarrow.array([0])  # looks for pandas, and imports it where it is there
+    quietly()
     gc.collect()
     gc.freeze()
     try:

@@ -25,7 +25,7 @@ from perseid.spark.handshake import connect
 from perseid.spark.rows import EPOCH
 from perseid.spark.shard_rows import of_one_shard
 from perseid.spark.words import Layout
-from perseid.vocabulary import HostId, OperatorName
+from perseid.vocabulary import Epoch, HostId, OperatorName
 
 FAILURE = "perseid-failure:"
 _connections: dict[tuple[str, str, int, str], Connection] = {}
@@ -64,7 +64,8 @@ class Exchange:
     layout: Layout | None = None  # how the rows come; None: as they are
     only: frozenset[int] | None = None  # only these shards take part (None: all)
     recalled: frozenset[int] = frozenset()  # these give the answers they kept and apply nothing
-    aside: frozenset[tuple[int, int]] = frozenset()  # epochs and shards whose rows go to the dead letters
+    aside: frozenset[Epoch] = frozenset()  # epochs of which this operator has dead letters, or may put rows there
+    find: bool = False  # may it?
     wanted: bool = True  # does anybody look at the answer?
     cuts: str | None = field(default_factory=cuts.folder)  # where tests cut connections
 
@@ -111,7 +112,7 @@ class Exchange:
             "shard": shard,
             "version": self.version,
             "release": self.release,
-            "aside": (header.epoch, shard) in self.aside,
+            "aside": None if header.epoch not in self.aside else "find" if self.find else "read",
             "wanted": self.wanted,
             "report": not recall,
             "recall": recall,

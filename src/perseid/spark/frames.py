@@ -48,10 +48,11 @@ class Frames:
         addresses: Mapping[HostId, Address],
         *,
         release: Mapping[OperatorName, Epoch],
-        set_aside: frozenset[ShardId] = frozenset(),
+        set_aside: frozenset[OperatorName] = frozenset(),
+        find: bool = False,
     ) -> EpochFrames:
         """The DataFrames of one epoch, to be run."""
-        return EpochFrames(self, admitted, routing, addresses, release, set_aside)
+        return EpochFrames(self, admitted, routing, addresses, release, set_aside, find)
 
     def recall(self, admitted: Admitted, routing: RoutingTable, addresses: Mapping[HostId, Address]) -> EpochFrames:
         """The DataFrames of an epoch that was run before: hosts give the answers they kept, and nothing above them is computed."""
@@ -65,7 +66,7 @@ class Frames:
         addresses: Mapping[HostId, Address],
         *,
         release: Mapping[OperatorName, Epoch],
-        set_aside: Mapping[Epoch, frozenset[ShardId]],
+        set_aside: Mapping[Epoch, frozenset[OperatorName]],
     ) -> Iterator[tuple[Epoch, list[DataFrame]]]:
         """DataFrames that, once run, have fed these epochs to these shards and to nobody else, and up to which epoch."""
         lost = {shard.operator for shard in shards}
@@ -94,7 +95,7 @@ class Frames:
         routing: RoutingTable,
         addresses: Mapping[HostId, Address],
         release: Mapping[OperatorName, Epoch],
-        set_aside: Mapping[Epoch, frozenset[ShardId]],
+        set_aside: Mapping[Epoch, frozenset[OperatorName]],
     ) -> DataFrame:
         """Many epochs in one job: nothing stateful lies above, so each row carries its epoch along."""
         node = self.graph.node(operator)
@@ -109,7 +110,7 @@ class Frames:
                 inputs[i].append(df.withColumn(EPOCH, _not_in_code(admitted.epoch)) if several else df)
         together = [union(frames) for frames in inputs]
         extra = (EPOCH,) if several else ()
-        aside = _pairs(operator, set_aside)
+        aside = frozenset(e for e, operators in set_aside.items() if operator in operators)
         rows, exchange = self._exchange(
             node, together, epochs, routing, addresses, release, only=wanted, aside=aside, extra=extra, wanted=False
         )
@@ -126,7 +127,8 @@ class Frames:
         *,
         only: frozenset[int] | None = None,
         recalled: frozenset[int] = frozenset(),
-        aside: frozenset[tuple[int, int]] = frozenset(),
+        aside: frozenset[Epoch] = frozenset(),
+        find: bool = False,
         extra: tuple[str, ...] = (),
         wanted: bool = True,
     ) -> tuple[DataFrame, Exchange]:
@@ -155,6 +157,7 @@ class Frames:
             only=only,
             recalled=recalled,
             aside=aside,
+            find=find,
             wanted=wanted,
         )
         return rows, exchange
@@ -170,7 +173,8 @@ class EpochFrames:
         routing: RoutingTable,
         addresses: Mapping[HostId, Address],
         release: Mapping[OperatorName, Epoch],
-        set_aside: frozenset[ShardId],
+        set_aside: frozenset[OperatorName],
+        find: bool = False,
         only: frozenset[ShardId] | None = None,
         recall: bool = False,
     ) -> None:
@@ -180,6 +184,7 @@ class EpochFrames:
         self._addresses = addresses
         self._release = release
         self._set_aside = set_aside
+        self._find = find
         self._only = only
         self._recall = recall
         self._built: dict[str, DataFrame] = {}
@@ -272,14 +277,10 @@ class EpochFrames:
             self._release,
             only=only,
             recalled=recalled,
-            aside=_pairs(node.name, {self._admitted.epoch: self._set_aside}),
+            aside=frozenset({self._admitted.epoch} if node.name in self._set_aside else ()),
+            find=self._find,
             wanted=wanted,
         )
-
-
-def _pairs(operator: str, set_aside: Mapping[Epoch, frozenset[ShardId]]) -> frozenset[tuple[int, int]]:
-    """Epochs and shard indices of one operator."""
-    return frozenset((e, s.index) for e, shards in set_aside.items() for s in shards if s.operator == operator)
 
 
 def _not_in_code(number: int) -> Column:

@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from perseid.checkpoint.size_watch import SizeWatch
 from perseid.engine.shard import Refusal, ShardLog
-from perseid.operators.context import Context
-from perseid.operators.event_time import EventTime
+from perseid.errors import StorageFailed
 from perseid.operators.operator import Operator
-from perseid.operators.output import fit
 from perseid.spark.answers import Answer, Spill
+from perseid.spark.applied import OperatorSpec as OperatorSpec
+from perseid.spark.applied import apply_epoch
 from perseid.spark.assembled import Fetch, assembled
 from perseid.spark.input_log import InputLog, read_entry
 from perseid.spark.key_load import KeyLoad
@@ -30,10 +30,8 @@ from perseid.spark.phases import Phases, since
 from perseid.spark.rows import split_inputs, within
 from perseid.spark.size_messages import answer_message, notice_message, read_ask
 from perseid.state.buffer import Kept, partition_buffer_state, replay_buffer_state
-from perseid.state.operator_state import run_epoch
 from perseid.state.shard_state import ShardState, restore_state
 from perseid.state.size_estimate import SizeEstimate
-from perseid.storage import layout
 from perseid.storage.store import Store
 from perseid.vocabulary import Epoch, OperatorName, ShardId, SlotRange, Version
 
@@ -41,20 +39,6 @@ NO_ROOM = (
     "its machine's disk has no room for all answers since the last checkpoint (1 GiB for each shard), and the oldest were let go;"
     " a host lost below this operator now takes the whole application back to the checkpoint: checkpoint more often"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorSpec:
-    """What a host must know of one stateful operator."""
-
-    name: OperatorName
-    prototype: Operator
-    key: dict[str, tuple[str, ...]]  # columns by input
-    key_types: tuple[str, ...]  # Arrow's names
-    inputs: tuple[str, ...]
-    event_time: EventTime | None
-    output: bytes  # Arrow schema
-    retained: bool  # its answers are kept until a checkpoint covers them
 
 
 @dataclass(slots=True)
@@ -70,7 +54,6 @@ class HeldShard:
     watch: SizeWatch
     load: KeyLoad
     busy_s: float = 0.0  # at its epochs, since the last report of its load
-    dead_letters: int = 0
     short_of_room: bool = False  # for its answers
     worked_s: float = 0.0  # on epochs since it was restored
     last: dict[str, Any] = field(default_factory=dict)
@@ -140,6 +123,7 @@ class HeldShards:
             self._catch_up(held, [Path(home) / "input" for home in entry["homes"]], Epoch(entry["upto"]))
             self._follow(held, entry, command["before"], Epoch(entry["upto"]))
             phases.add("catch_up", begun)
+            held.size.now()
             helds.append(held)
         if self._gone:  # what is frozen is never collected; but to look through it holds up shards that are at work
             gc.unfreeze()
@@ -167,7 +151,8 @@ class HeldShards:
 
     def _replay(self, held: HeldShard, kept: Kept[tuple[dict[str, Any], pa.Table]], upto: Epoch, *, keep: bool) -> None:
         for _, (request, rows) in replay_buffer_state(kept, after=held.log.applied, upto=upto):
-            if isinstance(self._apply(held, request, rows, keep=keep), Refusal):
+            again = {**request, "aside": request["aside"] and "read"}  # what is put aside was decided long ago
+            if isinstance(self._apply(held, again, rows, keep=keep), Refusal):
                 break
 
     def caught_up(self, command: dict[str, Any]) -> list[HeldShard]:
@@ -212,25 +197,16 @@ class HeldShards:
         for answer in log.release(Epoch(request["release"])):
             self._spill.forget(answer)
         begun, worked_s = time.monotonic(), time.thread_time()
-        context = Context(
-            epoch=epoch,
-            time_ms=request["time_ms"],
-            watermark_ms=request["watermark_ms"],
-            shard=log.shard,
-            key=held.spec.key,
-            event_time=held.spec.event_time,
-        )
         inputs = split_inputs(rows, held.spec.inputs)
-        if request["aside"]:
-            held.dead_letters += self._set_aside(log.shard, epoch, inputs)
-            inputs = {name: table.slice(0, 0) for name, table in inputs.items()}
         try:
-            table = run_epoch(held.operator, inputs, context)
-            output = held.schema.empty_table() if table is None else fit(table, held.schema, log.shard.operator)
+            applied = apply_epoch(self._store, held.operator, held.spec, held.schema, log.shard, request, inputs)
+        except StorageFailed as error:  # nothing has changed yet
+            return Refusal("storage", str(error))
         except Exception as error:
             trace = "".join(traceback.format_exception(error.__cause__ or error)[-6:])
             log.failed(epoch, f"{error}\n{trace}")
             return Refusal("raised", f"{error}\n{trace}")
+        output, context = applied.output, applied.context
         answer = self._spill.keep(output, log.shard, epoch)
         log.applied_epoch(epoch, answer, rows.num_rows)
         if keep and self._keep_input:
@@ -243,14 +219,16 @@ class HeldShards:
         held.last = {
             "shard": [log.shard.operator, log.shard.index],
             "epoch": epoch,
-            "rows_in": sum(t.num_rows for t in inputs.values()),
+            "rows_in": sum(t.num_rows for t in inputs.values()) - applied.rows_aside,
             "rows_out": output.num_rows,
             "late_rows": context.late_rows,
             "event_times_ms": context.max_event_time_ms,
             "next_timer_ms": context.timers.next_ms("processing"),
             "next_event_timer_ms": context.timers.next_ms("event"),
             "state_bytes": held.size.bytes,
-            "dead_letters": held.dead_letters,
+            "dead_letters": applied.rows_aside,
+            "timers_aside": applied.timers_aside,
+            "dead_letter_error": applied.error,
             "ms": since(begun),
         }
         held.worked_s += time.monotonic() - begun
@@ -292,16 +270,6 @@ class HeldShards:
         for held in self._shards.values():
             held.watch.quieten(anew)
 
-    def _set_aside(self, shard: ShardId, epoch: Epoch, inputs: dict[str, pa.Table]) -> int:
-        """Put the rows of an epoch that the operator cannot take into the dead letters."""
-        for name, table in inputs.items():
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_file(sink, table.schema) as writer:
-                writer.write_table(table)
-            path = f"{layout.dead_letters(shard.operator)}/epoch={epoch}/{shard.index}-{name}.arrow"
-            self._store.write(path, [sink.getvalue()])
-        return sum(table.num_rows for table in inputs.values())
-
     def covered(self, cuts: dict[str, int]) -> None:
         """A checkpoint was committed: kept input up to it is needed no more (epoch by operator)."""
         for shard, held in self._shards.items():
@@ -320,16 +288,18 @@ class _KeptBefore:
         """One epoch as the shards before applied it; None if any of it is not here."""
         spec, shard = self.held.spec, self.held.log.shard
         request: dict[str, Any] = {}
+        aside: str | None = None
         rows: dict[int, dict[Epoch, pa.Table]] = {}
         for source in self.before:
             folder, index = source["folder"], source["index"]
             found = folder and read_entry(Path(folder) / "input", ShardId(spec.name, index), epoch)
-            if not found or found[0]["aside"]:
+            if not found:
                 return None
+            aside = aside or found[0]["aside"]
             request, rows[index] = found[0], {epoch: found[1]}
         slots = {source["index"]: tuple(source["slots"]) for source in self.before}
         mine = partition_buffer_state(rows, slots, {shard.index: self.slots}, self._within)[shard.index][epoch]
-        return {**request, "shard": shard.index}, mine
+        return {**request, "shard": shard.index, "aside": aside}, mine
 
     def _within(self, rows: pa.Table, slots: SlotRange) -> pa.Table:
         return within(rows, self.held.spec.inputs, self.held.spec.key, self.held.spec.key_types, slots)

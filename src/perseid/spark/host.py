@@ -28,6 +28,7 @@ from perseid.spark import cuts
 from perseid.spark.allocators import sparing
 from perseid.spark.channel import Address, Connection, machine_id
 from perseid.spark.copies_folder import CopiesFolder
+from perseid.spark.farewell import quietly
 from perseid.spark.forked import Snapshots
 from perseid.spark.gently import gently
 from perseid.spark.handshake import connect
@@ -66,6 +67,7 @@ class HostTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             pass
+        quietly()
         with sparing(), outliving_daemon():
             Host(self.config).serve()
         yield pa.RecordBatch.from_pydict({"launch": pa.array([self.config.launch], pa.int64())})
@@ -213,7 +215,10 @@ class Host:
             for held in helds:
                 if held.last:
                     self._tell("applied", **held.last)
-            self._tell("restored", version=version, phases=phases.ms, copies=phases.copies, reached=reached)
+            sizes = [[*held.log.shard, held.size.bytes] for held in helds]
+            self._tell(
+                "restored", version=version, phases=phases.ms, copies=phases.copies, reached=reached, sizes=sizes
+            )
 
     def _catch_up(self, command: dict[str, Any]) -> None:
         """What kept input cannot do, a replay will: nothing that goes wrong here is worth more than a word."""

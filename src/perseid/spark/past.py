@@ -12,13 +12,14 @@ from perseid.graph.graph import Graph
 from perseid.scaling.routing import even_slots, numbered
 from perseid.state.partition import obstacles
 from perseid.storage import layout
+from perseid.storage.dead_letters import epochs_with
 from perseid.storage.ledger import Ledger
 from perseid.storage.manifest import Checkpoints, Manifest
 from perseid.storage.records import Partitioned
 from perseid.storage.store import Store
 from perseid.vocabulary import CheckpointId, Epoch, OperatorName, ShardId, UnitName
 
-Aside = dict[tuple[UnitName, Epoch], frozenset[ShardId]]
+Aside = dict[tuple[UnitName, Epoch], frozenset[OperatorName]]
 
 
 def check_owner(store: Store, graph: Graph) -> None:
@@ -35,17 +36,15 @@ def own_root(store: Store, graph: Graph) -> None:
 def read_past(store: Store, graph: Graph, ledger: Ledger, checkpoints: Checkpoints) -> Past:
     """Checkpoints, the newest admitted epoch, what was put aside, and the shards there are; the ledger has these from now on."""
     manifests = [m for m in checkpoints.newest_first() if min(m.units.values()) >= ledger.trimmed_to]
-    aside = _dead_letters(store, graph)
     shards = partitioned(graph, ledger, manifests)
-    needed = {key: mine for key, mine in aside.items() if key[1] > ledger.trimmed_to}
-    _refuse(store, _indivisible(graph, shards, manifests, needed))
+    _refuse(store, _indivisible(graph, shards, manifests))
     ledger.append(*shards)
     return Past(
         checkpoints=[_completed(manifest) for manifest in manifests],
         admitted=ledger.last_admitted,
         oldest_epoch=Epoch(ledger.trimmed_to + 1),
         next_checkpoint=checkpoints.next_id(),
-        set_aside=aside,
+        set_aside=_dead_letters(store, graph, ledger.trimmed_to),
         shards={record.operator: record.shards for record in shards},
     )
 
@@ -94,32 +93,24 @@ def _as_saved(operator: OperatorName, manifests: list[Manifest]) -> Partitioned 
     return None
 
 
-def _indivisible(graph: Graph, now: list[Partitioned], manifests: list[Manifest], aside: Aside) -> list[str]:
+def _indivisible(graph: Graph, now: list[Partitioned], manifests: list[Manifest]) -> list[str]:
     """Operators that cannot go on with other shards than they were saved with, and why."""
     found = []
     for node, record in zip(graph.operators, now, strict=True):
         slots = {s for _, s in record.shards}
         saved = {s.slots for m in manifests for s in m.shards if s.operator == node.name}
-        then = {s.index for shards in aside.values() for s in shards if s.operator == node.name}
         why = obstacles(node.operator) if saved and saved != slots else []
-        if then - {index for index, _ in record.shards}:
-            why.append("rows of its shards are in the dead letters, and checkpoints do not cover them yet")
         found += [f"operator {node.name!r} was saved in other shards than its {len(slots)} now: {w}" for w in why]
     return found
 
 
-def _dead_letters(store: Store, graph: Graph) -> Aside:
-    """Whose rows of which epochs were put aside: the files themselves are the record of it."""
+def _dead_letters(store: Store, graph: Graph, trimmed_to: Epoch) -> Aside:
+    """Which operators put rows of which epochs aside: the files themselves are the record of it."""
     found: Aside = {}
     for node in graph.operators:
-        folder = layout.dead_letters(OperatorName(node.name))
-        for name in store.list(folder):
-            number = name.removeprefix("epoch=")
-            shards = {file.partition("-")[0] for file in store.list(f"{folder}/{name}")}
-            if number.isdigit():
-                key = (UnitName(node.unit), Epoch(int(number)))
-                mine = {ShardId(OperatorName(node.name), int(shard)) for shard in shards if shard.isdigit()}
-                found[key] = found.get(key, frozenset()) | mine
+        name, unit = OperatorName(node.name), UnitName(node.unit)
+        for epoch in epochs_with(store, name, after=trimmed_to):
+            found[unit, epoch] = found.get((unit, epoch), frozenset()) | {name}
     return found
 
 

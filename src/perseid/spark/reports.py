@@ -24,7 +24,9 @@ class Report:
     next_timer_ms: int | None
     next_event_timer_ms: int | None
     state_bytes: int
-    dead_letters: int
+    dead_letters: int  # rows of this epoch
+    timers_aside: int
+    dead_letter_error: str
     ms: int
     worked_ms: float  # on all epochs since it was restored
     sizing_ms: float  # and of them, to know its size (M5a)

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from perseid.engine import events as on
 from perseid.engine.progress import Progress
-from perseid.errors import ApplicationFailed, RequestFailed, ScaleFailed
+from perseid.errors import ApplicationFailed, CheckpointFailed, RequestFailed, ScaleFailed, headline
 from perseid.spark import session
 from perseid.spark.asked import TakenCheckpoint
 from perseid.spark.jobs import settled_slots
@@ -64,7 +64,10 @@ class Running:
         return self._shell.progress()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for the end. True when it has ended; raises ``ApplicationFailed`` if it failed."""
+        """Wait for the end. True when it has ended; raises ``ApplicationFailed`` if it failed.
+
+        Raises ``CheckpointFailed`` if it has ended well but for its last checkpoint: all output is there, the newest state is not saved.
+        """
         if not self._shell.ended.wait(timeout_s):
             return False
         if self._own is not None:
@@ -72,7 +75,21 @@ class Running:
             self._own = None
         if self._shell.error is not None:
             raise ApplicationFailed(self._shell.error)
+        if self._shell.unsaved is not None:
+            raise CheckpointFailed(self._unsaved(self._shell.unsaved))
         return True
+
+    def _unsaved(self, why: str) -> str:
+        last = self.progress().last_checkpoint
+        again = (
+            f"the epochs after checkpoint {last.id}, at epoch {last.epoch},"
+            if last
+            else "everything from the first epoch"
+        )
+        return (
+            f"every epoch up to {self.progress().epoch} is committed, but the last checkpoint failed:"
+            f" {headline(why)}\n  The next start on {self.root} works through {again} once more; no output is lost or doubled."
+        )
 
     def stop(self, timeout_s: float | None = 60.0) -> None:
         """Finish what has been admitted, take a last checkpoint, end. The next start goes on from there."""

@@ -77,6 +77,7 @@ class Shell:
         self.store, self.settings, self.topology, self.graph, self.spark = store, settings, topology, graph, spark
         self.ended = threading.Event()
         self.error: str | None = None
+        self.unsaved: str | None = None  # why the last checkpoint failed
         self._events: queue.SimpleQueue[on.Event] = queue.SimpleQueue()
         self._undo = contextlib.ExitStack()
         try:
@@ -258,8 +259,10 @@ class Shell:
                 self.reports.arrived(message)
             case "warning":
                 self.chronicle.warning(message["message"])
-            case "restored" if message["copies"]:
-                self.chronicle.record("shards_restored", host=link.id, copies=message["copies"])
+            case "restored":
+                self.chronicle.restored(message["sizes"])
+                if message["copies"]:
+                    self.chronicle.record("shards_restored", host=link.id, copies=message["copies"])
             case "backed_up":
                 self.backups.told(link.id, message)
             case "gave_way":
@@ -371,8 +374,8 @@ class Shell:
                     self.streams.reset(inflight)
                 case do.OfferInflight(inflight):
                     self.streams.offer(inflight)
-                case do.StopApplication(error):
-                    threading.Thread(target=self._end, args=(error,), name="perseid-end", daemon=True).start()
+                case do.StopApplication(error, unsaved):
+                    threading.Thread(target=self._end, args=(error, unsaved), name="perseid-end", daemon=True).start()
                 case do.AskSizes():
                     self.hosts.broadcast(ask_message(command))
                 case do.Quieten(anew):
@@ -401,16 +404,16 @@ class Shell:
         state = self.controller.pipeline.units[unit]
         return None if state.idle else state.attempt
 
-    def _end(self, error: str | None) -> None:
+    def _end(self, error: str | None, unsaved: str | None) -> None:
         self.workers.stop(self._running)
         self.admission.stop()
         self.keeper.stop()
         self.hosts.stop()
         self.workers.join()
-        self.chronicle.record("app_stopped", reason=error or "finished")
+        self.chronicle.record("app_stopped", reason=error or "finished", unsaved=unsaved)
         with contextlib.suppress(Exception):
             self._undo.close()
-        self.error = error
+        self.error, self.unsaved = error, unsaved
         self.ended.set()
         self.scales.ended(error)
         self.asked.ended(error)

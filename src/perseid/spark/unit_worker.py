@@ -43,6 +43,7 @@ _KINDS: Mapping[str, on.FailureKind] = {
     "poisoned": "poisoned",
     "gap": "poisoned",
     "released": "released",
+    "storage": "storage",
 }
 
 
@@ -128,6 +129,7 @@ class UnitWorker:
             self._addresses(),
             release=self._released(command.release, command.release_covered),
             set_aside=command.set_aside,
+            find=command.find,
         )
         try:
             for stream in self._unit.outputs:

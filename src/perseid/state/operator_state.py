@@ -133,6 +133,7 @@ def run_epoch(operator: Operator, inputs: Mapping[str, pa.Table], context: Conte
     """
     timers = operator._timers
     context.timers = timers
+    timers.has_event_time = context.event_time is not None or context.watermark_ms is not None
     operator.context = context
     if context.event_time is not None:
         inputs = context.event_time.on_time(inputs, context)
@@ -148,6 +149,8 @@ def run_epoch(operator: Operator, inputs: Mapping[str, pa.Table], context: Conte
             output = as_table(operator.process(**inputs), name)
         if timers:
             due = timers.due(context.time_ms, context.watermark_ms)
+            if context.skipped:
+                due = [timer for timer in due if repr(timer) not in context.skipped]
             if due:
                 doing = "on_timer"
                 results = Results(name)

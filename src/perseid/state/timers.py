@@ -32,12 +32,12 @@ class Timer(NamedTuple):
 class Timers:
     """The timers of one shard.
 
-    self.context.timers.set(key, self.context.time_ms + 30_000)
-    self.context.timers.set(key, window_end_ms, kind="event", name="close")
+    self.context.timers.at_processing_time(key, self.context.time_ms + 30_000)
+    self.context.timers.at_event_time(key, window_end_ms, name="close")
     self.context.timers.cancel(key)
     """
 
-    __slots__ = ("_by_key", "_count", "_heaps", "_sequence")
+    __slots__ = ("_by_key", "_count", "_heaps", "_sequence", "has_event_time")
 
     def __init__(self) -> None:
         self._by_key: dict[
@@ -48,6 +48,7 @@ class Timers:
         }  # may hold cancelled ones
         self._sequence = 0
         self._count = 0
+        self.has_event_time = True  # of the operator, in the epoch that runs
 
     def __len__(self) -> int:
         return self._count
@@ -55,10 +56,20 @@ class Timers:
     def __bool__(self) -> bool:
         return self._count > 0
 
-    def set(self, key: Hashable, at_ms: int, *, kind: TimerKind = "processing", name: str = "") -> None:
-        """Fire in the first epoch whose time (or, for ``kind="event"``, whose watermark) is at or after ``at_ms``."""
-        if kind not in _KINDS:
-            raise OperatorFailed(f"timers.set(kind={kind!r}): expected 'processing' or 'event'")
+    def at_processing_time(self, key: Hashable, at_ms: int, *, name: str = "") -> None:
+        """Fire in the first epoch whose time (``self.context.time_ms``) is at or after ``at_ms``."""
+        self._set(key, at_ms, "processing", name)
+
+    def at_event_time(self, key: Hashable, at_ms: int, *, name: str = "") -> None:
+        """Fire in the first epoch whose watermark (``self.context.watermark_ms``) is at or after ``at_ms``."""
+        if not self.has_event_time:
+            raise OperatorFailed(
+                "timers.at_event_time: the operator has no event time, so the timer would never fire; give stateful()"
+                " event_time=perseid.event_time(column, delay=…), or use timers.at_processing_time"
+            )
+        self._set(key, at_ms, "event", name)
+
+    def _set(self, key: Hashable, at_ms: int, kind: TimerKind, name: str) -> None:
         at_ms = int(at_ms)
         of_key = self._by_key.setdefault(key, {})
         if (at_ms, kind, name) in of_key:
@@ -68,15 +79,13 @@ class Timers:
         self._sequence += 1
         self._count += 1
 
-    def cancel(
-        self, key: Hashable, at_ms: int | None = None, *, kind: TimerKind = "processing", name: str = ""
-    ) -> None:
-        """Take back this timer; without ``at_ms`` all of the key's timers of that kind and name. No error if none."""
+    def cancel(self, key: Hashable, at_ms: int | None = None, *, name: str = "") -> None:
+        """Take back the key's timers of this name, by either clock; with ``at_ms`` only those set for then. No error if none."""
         of_key = self._by_key.get(key)
         if of_key is None:
             return
         for pending in list(of_key):
-            if pending[1:] == (kind, name) and at_ms in (None, pending[0]):
+            if pending[2] == name and at_ms in (None, pending[0]):
                 self._remove(of_key, pending, key)
         self._compact()
 
@@ -119,7 +128,7 @@ class Timers:
         """The timers of a snapshot."""
         timers = cls()
         for key, at_ms, kind, name in captured:
-            timers.set(key, at_ms, kind=kind, name=name)
+            timers._set(key, at_ms, kind, name)
         return timers
 
     def check(self) -> None:

@@ -13,7 +13,7 @@ filesystem are percent-encoded. Spec: L4, M1.
     checkpoints/<id>/<operator>-<shard>.snapshot
     checkpoints/<id>/inflight/<stream>/epoch=<n>/
     checkpoints/<id>/manifest.json               makes the checkpoint one
-    dead-letters/<operator>/…
+    dead-letters/<operator>/epoch=<n>/<shard>.arrow
     requests/<name>.request.json, .answer.json    what another process wishes of the running application
     staging/<fence>/                             the folder of the driver that runs now: what it writes goes through it
 """
@@ -93,6 +93,10 @@ def manifest(id: CheckpointId) -> str:
 
 def dead_letters(operator: OperatorName) -> str:
     return f"{DEAD_LETTERS}/{encoded(operator)}"
+
+
+def dead_letters_of(operator: OperatorName, epoch: Epoch) -> str:
+    return f"{dead_letters(operator)}/epoch={epoch}"
 
 
 def request(name: str) -> str:

@@ -1,7 +1,9 @@
 import io
 import json
+import os
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -105,3 +107,41 @@ def test_a_set_stop_stops_the_application():
 def test_a_failure_comes_through_after_the_last_picture():
     with pytest.raises(ApplicationFailed):
         shown(Scripted(PICTURE, error=ApplicationFailed("operator 'count' raised")), "lines")
+
+
+def rendered(progress):
+    console = Console(file=io.StringIO(), width=120, color_system=None)
+    console.print(View().render(progress, 0.0))
+    return console.file.getvalue()
+
+
+def test_what_goes_wrong_is_in_the_view_at_once():
+    failed = "checkpoint 5 failed: state cannot be saved: field 'guard' (lock)"
+    aside = "count, epoch 9: ValueError: bad amount"
+    picture = replace(PICTURE, checkpoint_error=failed, failed_checkpoints=1, dead_letters=12, dead_letter_error=aside)
+    for text in (rendered(picture), line(picture)):
+        assert failed in text and aside in text and "12" in text
+
+
+def test_after_a_restart_the_view_says_which_checkpoint_the_state_is_from():
+    picture = replace(PICTURE, checkpoints=0, last_checkpoint=CheckpointStatus(12, 40, 2048, None))
+    assert "none since the start; it began from 12 at epoch 40, 2.0 KB" in rendered(picture)
+
+
+@pytest.mark.parametrize("mode", ["lines", "json"])
+def test_when_nobody_reads_any_more_the_application_is_stopped_without_a_traceback(mode, capsys, monkeypatch):
+    class Closed(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError
+
+        def fileno(self):
+            return os.open(os.devnull, os.O_WRONLY)
+
+    running = Scripted(PICTURE, endless=True)
+    closed = Closed()
+    monkeypatch.setattr("sys.stdout", closed)
+    with pytest.raises(BrokenPipeError):
+        watch(
+            running, mode=mode, every_s=0.0, console=Console(file=closed), stop=threading.Event(), on_stop=running.stop
+        )
+    assert running.stopped

@@ -162,7 +162,42 @@ RECORDS = [
         {"kind": "dead_letters", "operator": "count", "epoch": 9, "rows": 3},
         "operator count: 3 rows of epoch 9 put aside as dead letters",
     ),
+    (
+        {
+            "kind": "dead_letters",
+            "operator": "count",
+            "shard": 1,
+            "epoch": 9,
+            "rows": 1,
+            "timers": 2,
+            "error": "ValueError: x",
+        },
+        "operator count, shard 1: 1 row and 2 timers of epoch 9 put aside as dead letters: ValueError: x",
+    ),
     ({"kind": "app_stopped", "reason": "asked to"}, "application stopped: asked to"),
+    (
+        {
+            "kind": "app_stopped",
+            "reason": "finished",
+            "unsaved": "Traceback (most recent call last):\n  x\nTypeError: lock",
+        },
+        "application stopped: finished; its last checkpoint failed: TypeError: lock",
+    ),
+    (
+        {"kind": "epoch_committed", "epoch": 8, "ms": None, "rows_in": 2, "rows_out": 1},
+        "epoch 8 committed: 2 rows in, 1 out",
+    ),
+    (
+        {
+            "kind": "recovery_finished",
+            "mode": "application",
+            "ms": 12,
+            "phases": {},
+            "replayed_epochs": 0,
+            "start": True,
+        },
+        "ready after 12 ms; 0 epochs replayed",
+    ),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -300,3 +301,17 @@ def test_preserving_a_stream_that_crosses_no_unit_is_fine() -> None:
     app = App("a")
     app.source("s", Lines()).preserve("durable").sink("o", Nowhere())
     assert app.graph.preservation("s") == "durable"
+
+
+@pytest.mark.parametrize("base", [Operator, KeyedOperator])
+def test_state_that_no_checkpoint_could_save_is_found_before_the_start(base: type[Operator]) -> None:
+    class Locked(base):  # type: ignore[misc, valid-type]
+        guard: Any = state(default_factory=threading.Lock)
+        n: int = state(default=0)
+
+        def process(self, rows: Any) -> None: ...
+        def process_key(self, key: Any, rows: Any) -> None: ...
+
+    found = mistakes(with_operator(Locked()))
+    assert "operator 'count': state cannot be saved: field 'guard' (lock)" in found and "cannot pickle" in found
+    assert "'n'" not in found

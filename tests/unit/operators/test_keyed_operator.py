@@ -119,7 +119,7 @@ class Forgetful(KeyedOperator):
 
     def process_key(self, key: Any, rows: pa.Table) -> list[dict[str, Any]]:
         self.n += rows.num_rows
-        self.context.timers.set(key, 50)
+        self.context.timers.at_processing_time(key, 50)
         if self.n >= 3:
             self.context.forget()
         return [{"key": key, "n": self.n}]
@@ -137,8 +137,8 @@ def test_forgetting_drops_the_keys_state_and_timers() -> None:
 
 class LastWord(KeyedOperator):
     def process_key(self, key: Any, rows: pa.Table) -> None:
-        self.context.timers.set(key, 10, name="first")
-        self.context.timers.set(key, 20, name="second")
+        self.context.timers.at_processing_time(key, 10, name="first")
+        self.context.timers.at_processing_time(key, 20, name="second")
 
     def on_key_timer(self, key: Any, timer: Any) -> list[dict[str, Any]]:
         self.context.forget()
@@ -198,7 +198,7 @@ class Reminder(KeyedOperator):
 
     def process_key(self, key: Any, rows: pa.Table) -> None:
         self.n += rows.num_rows
-        self.context.timers.set(key, 25_000)
+        self.context.timers.at_processing_time(key, 25_000)
 
     def on_key_timer(self, key: Any, timer: Any) -> list[dict[str, Any]]:
         return [{"key": key, "n": self.n}]

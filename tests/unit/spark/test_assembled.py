@@ -136,7 +136,7 @@ def test_keyed_state_is_divided_with_its_timers(tmp_path: Path) -> None:
 
     operator = fresh(Visits())
     for n in range(50):
-        operator._timers.set(f"k{n}", 1_000 + n)
+        operator._timers.at_processing_time(f"k{n}", 1_000 + n)
     store = Store.at(str(tmp_path))
     parts = saved(store, Visits(), operator, 1)
     found = assembled(store, None, entries(parts, 3), spec(Visits()), Phases())

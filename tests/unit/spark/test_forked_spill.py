@@ -47,7 +47,7 @@ def made(held: HeldShards, epoch: int = 0, parts: tuple[dict[str, Any], ...] = (
 def apply(held: HeldShards, epoch: int) -> None:
     keys = [n * 7_919 % KEYS for n in range(epoch * 700, (epoch + 1) * 700)]
     request = {"operator": O, "shard": 0, "epoch": epoch, "version": 1, "recall": False, "wanted": True, "release": 0}
-    request |= {"time_ms": epoch, "watermark_ms": None, "aside": False, "report": True}
+    request |= {"time_ms": epoch, "watermark_ms": None, "aside": None, "report": True}
     assert isinstance(held.answer(request, pa.table({"k": pa.array(keys, pa.int64())})), tuple)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -17,9 +17,10 @@ from perseid.spark.rows import ORDER
 from perseid.state.codec import encode
 from perseid.state.operator_state import capture
 from perseid.state.slots import slot_of
+from perseid.storage.dead_letters import left_out
 from perseid.storage.snapshots import write_snapshot
 from perseid.storage.store import Store
-from perseid.vocabulary import OperatorName, ShardId, SlotRange
+from perseid.vocabulary import Epoch, OperatorName, ShardId, SlotRange
 
 O = OperatorName("fold")  # noqa: E741
 OLD, NEW = even_slots(2), even_slots(3)
@@ -30,9 +31,12 @@ class Fold(Operator):
     """Depends on the order of a key's rows."""
 
     folds: dict[str, int] = state(default_factory=dict)
+    bad: ClassVar[int | None] = None  # this one it cannot take
 
     def process(self, rows: pa.Table) -> pa.Table:
         for key, seq in zip(rows["k"].to_pylist(), rows["seq"].to_pylist(), strict=True):
+            if seq == self.bad:
+                raise ValueError(f"{seq} is bad")
             self.folds[key] = (self.folds.get(key, 0) * 31 + seq) % (1 << 40)
         keys = sorted(set(rows["k"].to_pylist()))
         return pa.table({"k": pa.array(keys, pa.string()), "f": pa.array([self.folds[k] for k in keys], pa.int64())})
@@ -62,7 +66,7 @@ def rows(epoch: int, slots: SlotRange) -> pa.Table:
 
 def request(index: int, epoch: int, **more: Any) -> dict[str, Any]:
     given = {"operator": O, "shard": index, "epoch": epoch, "version": 1, "recall": False, "wanted": True, "release": 0}
-    return {**given, "time_ms": epoch, "watermark_ms": None, "aside": False, "report": True, **more}
+    return {**given, "time_ms": epoch, "watermark_ms": None, "aside": None, "report": True, **more}
 
 
 def entry(index: int, slots: SlotRange, epoch: int, parts: list[dict[str, Any]]) -> dict[str, Any]:
@@ -176,12 +180,42 @@ def test_what_is_missing_ends_the_short_cut_and_nothing_else(tmp_path: Path, old
     assert catch_up(new, tmp_path / "old", 6) == [6, 4, 4], "only those that need it"
 
 
-def test_rows_put_aside_are_not_taken_for_input(tmp_path: Path, old: Any) -> None:
+def test_rows_put_aside_stay_aside_in_the_shards_that_take_over(tmp_path: Path, old: Any) -> None:
+    """Whoever applies the epoch again leaves out the same row, and nobody writes it down twice."""
     held, parts = old
-    held.answer(request(0, 7, aside=True), rows(7, OLD[0]))
-    held.answer(request(1, 7), rows(7, OLD[1]))
+    bad = int(rows(7, OLD[0])["seq"][40].as_py())
+    Fold.bad = bad
+    try:
+        assert isinstance(refused := held.answer(request(0, 7), rows(7, OLD[0])), Refusal) and refused.kind == "raised"
+        back = held.restored(
+            {
+                "version": 2,
+                "retain_from": 1,
+                "before": [],
+                "shards": [{**entry(0, OLD[0], 2, parts), "upto": 6, "homes": [str(tmp_path / "old")]}],
+            }
+        )[0]
+        held.adopt(back)
+        for index in range(2):
+            assert not isinstance(held.answer(request(index, 7, aside="find", version=2), rows(7, OLD[index])), Refusal)
+    finally:
+        Fold.bad = None  # from here on it could take the row: but sinks hold what came of the epoch without it
+    assert held[ShardId(O, 0)].last["dead_letters"] == 1
+    assert held[ShardId(O, 0)].last["dead_letter_error"] == f"ValueError: {bad} is bad"
+    assert held[ShardId(O, 1)].last["dead_letters"] == 0
     new = prepared(tmp_path, parts)
-    assert catch_up(new, tmp_path / "old", 7) == [6, 6, 7]
+    assert catch_up(new, tmp_path / "old", 7) == [7, 7, 7], "also from kept input"
+    assert folds(new, range(2, 5)) == folds(held, range(2))
+    other = host(tmp_path, "other")
+    shards = [entry(i, slots, 2, parts) for i, slots in enumerate(OLD)]
+    other.adopt(other.restored({"version": 9, "retain_from": 3, "shards": shards, "before": []})[0])
+    for epoch in range(3, 8):  # from the sources
+        for index, slots in enumerate(OLD):
+            given = request(index, epoch, version=9, aside="read" if epoch == 7 else None)
+            assert not isinstance(other.answer(given, rows(epoch, slots)), Refusal)
+    assert folds(other, range(2)) == folds(held, range(2))
+    letters = left_out(Store.at(str(tmp_path / "root")), O, Epoch(7)).letters
+    assert [(found.shard, found.rows) for found in letters] == [(0, 1)]
 
 
 def test_dropped_shards_are_gone_with_all_they_kept(tmp_path: Path, old: Any) -> None:

@@ -126,7 +126,7 @@ class Alarm(Operator):
 
     def process(self, rows: pa.Table) -> list[dict[str, Any]]:
         for word in rows.column("word").to_pylist():
-            self.context.timers.set(word, self.context.time_ms + 1000)
+            self.context.timers.at_processing_time(word, self.context.time_ms + 1000)
         return [{"word": word, "late": False} for word in rows.column("word").to_pylist()]
 
     def on_timer(self, timers: Any) -> pa.Table:

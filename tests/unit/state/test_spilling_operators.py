@@ -47,7 +47,7 @@ class Visits(KeyedOperator):
         self.n += rows.num_rows
         self.seen.append(self.context.epoch)
         if self.n % 7 == 0:
-            self.context.timers.set(key, self.context.time_ms + 1_500)
+            self.context.timers.at_processing_time(key, self.context.time_ms + 1_500)
         return [{"word": key, "n": self.n}]
 
     def on_key_timer(self, key: str, timer: Any) -> list[dict[str, Any]]:

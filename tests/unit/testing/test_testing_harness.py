@@ -31,7 +31,7 @@ class Sessions(KeyedOperator):
     def process_key(self, key: str, rows: pa.Table) -> None:
         self.clicks += rows.num_rows
         self.context.timers.cancel(key, name="quiet")
-        self.context.timers.set(key, self.context.time_ms + 30_000, name="quiet")
+        self.context.timers.at_processing_time(key, self.context.time_ms + 30_000, name="quiet")
 
     def on_key_timer(self, key: str, timer: Any) -> list[dict[str, Any]]:
         clicks, self.clicks = self.clicks, 0

@@ -102,7 +102,7 @@ class KMeansModes(Operator):
             mine = came[pool_of == pool]
             kept.append(mine)
             for window in np.unique(mine["at_ms"] // self.window_ms).tolist():
-                self.context.timers.set(pool, (window + 1) * self.window_ms, kind="event")
+                self.context.timers.at_event_time(pool, (window + 1) * self.window_ms)
 
     def on_timer(self, timers: Sequence[Timer]) -> pa.Table | None:
         found = [self._close(timer.key, timer.at_ms) for timer in timers]
