@@ -60,6 +60,12 @@ def test_sources_and_sinks(tmp_path):
     assert "coffee 65.00" in ran(EXAMPLES / "sources_and_sinks.py", cwd=tmp_path)
 
 
+def test_orders_and_payments(tmp_path):
+    settled, aside = ran(EXAMPLES / "orders_and_payments.py", cwd=tmp_path).splitlines()
+    assert settled == "settled: [(1, 'paid'), (2, 'unpaid'), (4, 'paid'), (5, 'paid')]"
+    assert aside == "put aside: [(3, 'ValueError: order 3 has the amount -5.0')]"
+
+
 @pytest.mark.slow
 def test_sessions(tmp_path):
     assert ran(EXAMPLES / "sessions.py", cwd=tmp_path).strip() == "[('ada', 3), ('edsger', 3), ('grace', 3)]"

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 WORD_COUNT = Path(__file__).parents[2] / "examples" / "word_count.py"
@@ -28,3 +29,56 @@ def test_run_tells_its_progress_as_json_and_stops_cleanly_on_ctrl_c(tmp_path):
     assert json.loads(rest.splitlines()[-1])["phase"] in ("stopping", "stopped")
     lease = json.loads(next((tmp_path / "root" / "lease").iterdir()).read_text())
     assert lease["body"]["released"]
+
+
+UNSAVABLE = """
+import threading
+import pyarrow as pa
+import perseid
+from perseid import App, Operator, state
+
+
+class Locked(Operator):
+    kept: list = state(default_factory=list)
+
+    def process(self, rows):
+        self.kept.append(threading.Lock())  # no checkpoint can save it, which only shows now
+        return pa.table({"n": rows["n"]})
+
+
+app = App("locked")
+numbers = app.source("numbers", perseid.sources.generator({"n": "id"}, rows=90))
+numbers.stateful("keep", Locked(), key="n", output="n long").sink("out", perseid.sinks.parquet("out"))
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(240)
+def test_a_run_whose_last_checkpoint_failed_says_so_and_its_output_is_complete(tmp_path):
+    (tmp_path / "locked.py").write_text(UNSAVABLE)
+    command = [sys.executable, "-m", "perseid.cli.main"]
+    options = ["--root", "root", "--hosts", "1", "--spares", "0", "--available-now", "--max-rows-per-epoch", "30"]
+    done = subprocess.run(
+        [*command, "run", "locked.py", *options, "--every", "0.2"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 3, done.stderr[-3000:]
+    told = " ".join(done.stderr.split())
+    assert "every epoch up to 3 is committed, but the last checkpoint failed" in told and "cannot pickle" in told
+    assert "failed: " in done.stdout.splitlines()[-1], "in the view, too"
+    assert "Traceback" not in done.stderr and "recovered" not in done.stdout
+    rows = [r["n"] for f in (tmp_path / "out").rglob("[!._]*.parquet") for r in pq.ParquetFile(f).read().to_pylist()]
+    assert sorted(rows) == list(range(90))
+    facts = subprocess.run(
+        [*command, "inspect", "root", "--json"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    found = json.loads(facts.stdout)
+    assert found["failed_checkpoints"] >= 3 and "cannot pickle" in found["checkpoint_error"]
+    head = subprocess.run(
+        f"{sys.executable} -m perseid.cli.main replay root --all --json | head -n 1", shell=True, cwd=tmp_path,
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert head.stderr == "" and json.loads(head.stdout)["kind"] == "app_started"

@@ -90,7 +90,11 @@ class App:
         return self._graph
 
     def run(self, spark: SparkSession | None = None, *, root: str | None = None, **settings: Any) -> None:
-        """Run until every source is finished, or for good; the settings are those of ``start``."""
+        """Run until every source is finished, or for good; the settings are those of ``start``.
+
+        Raises ``ApplicationFailed`` if it cannot go on, and ``CheckpointFailed`` if all output is committed but the last checkpoint
+        could not be written.
+        """
         self.start(spark, root=root, **settings).wait()
 
     def start(self, spark: SparkSession | None = None, *, root: str | None = None, **settings: Any) -> Running:
@@ -111,7 +115,7 @@ class App:
         ``queue``               how many epochs may wait between two units; default 2
         ``keep``                how many checkpoints are kept; default 3
         ``operator_retries``    how often an epoch that made an operator raise is tried again; default 2
-        ``dead_letters``        True: then put its rows aside under the root and go on; False: stop the application
+        ``dead_letters``        True: then put the rows that raise aside under the root and go on; False: stop the application
         ``scaling``             ``perseid.auto(…)``: operators are scaled by themselves; None: only when asked (``scale``)
         ``parallel_recovery``   how many shards, on as many hosts, take over from each that was lost; default 1
         ``start_timeout``       how long hosts may take to come up; default ``every(seconds=60)``

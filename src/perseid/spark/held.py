@@ -53,6 +53,7 @@ class HeldShard:
     size: SizeEstimate
     watch: SizeWatch
     load: KeyLoad
+    searched: bool = False  # it raised, and there are no rows to blame
     busy_s: float = 0.0  # at its epochs, since the last report of its load
     short_of_room: bool = False  # for its answers
     worked_s: float = 0.0  # on epochs since it was restored
@@ -177,6 +178,9 @@ class HeldShards:
         held = self._shards.get(shard)
         if held is None:
             return Refusal("stale", f"shard {shard} is not on this host")
+        if request["aside"] == "find" and held.log.poisoned and not held.searched:
+            # It raised before rows might be put aside, at the same time as another shard: it has its search before it.
+            return Refusal("poisoned", f"shard {shard} must be restored first: {held.log.poisoned}")
         recall, wanted = request["recall"], request["wanted"]
         decision = held.log.ask(epoch, Version(request["version"]), None if recall else rows.num_rows, wanted=wanted)
         if isinstance(decision, Refusal):
@@ -203,6 +207,7 @@ class HeldShards:
         except StorageFailed as error:  # nothing has changed yet
             return Refusal("storage", str(error))
         except Exception as error:
+            held.searched = request["aside"] == "find"
             trace = "".join(traceback.format_exception(error.__cause__ or error)[-6:])
             log.failed(epoch, f"{error}\n{trace}")
             return Refusal("raised", f"{error}\n{trace}")

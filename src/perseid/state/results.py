@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from perseid.errors import OperatorFailed
 
+_UNNAMED_INDEX = "__index_level_"
+
 
 class Results:
     """Collects what the calls of one epoch return, in order, and makes one table of it."""
@@ -35,7 +37,9 @@ class Results:
         elif isinstance(result, pa.RecordBatch):
             self._append(pa.Table.from_batches([result]))
         elif hasattr(result, "__arrow_c_stream__"):
-            self._append(pa.table(result))
+            table = pa.table(result)
+            unnamed = [name for name in table.column_names if name.startswith(_UNNAMED_INDEX)]  # as pandas calls it
+            self._append(table.drop_columns(unnamed) if unnamed else table)
         elif isinstance(result, Iterable) and not isinstance(result, (Mapping, str, bytes)):
             self._rows.extend(result)
         else:

@@ -130,3 +130,10 @@ def test_results_that_do_not_go_together_are_told() -> None:
     results.add(pa.table({"a": ["b"]}))
     with pytest.raises(OperatorFailed, match=r"do not fit together: \(a int64\) and \(a string\)"):
         results.table()
+
+
+def test_the_index_of_a_pandas_frame_is_a_column_only_if_it_has_a_name() -> None:
+    filtered = pd.DataFrame({"word": ["a", "b"], "n": [1, 2]})[lambda frame: frame["n"] > 1]
+    assert as_table(filtered, "count").to_pylist() == [{"word": "b", "n": 2}]  # type: ignore[union-attr]
+    summed = pd.DataFrame({"word": ["a", "a"], "n": [1, 2]}).groupby("word").sum()
+    assert as_table(summed, "count").to_pylist() == [{"n": 3, "word": "a"}]  # type: ignore[union-attr]

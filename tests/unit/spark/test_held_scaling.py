@@ -218,6 +218,19 @@ def test_rows_put_aside_stay_aside_in_the_shards_that_take_over(tmp_path: Path, 
     assert [(found.shard, found.rows) for found in letters] == [(0, 1)]
 
 
+def test_a_shard_that_raised_before_rows_might_be_put_aside_is_restored_before_it_looks_for_them(old: Any) -> None:
+    """Spark tells of one failed task only: the other shard must not be taken for one whose search was in vain."""
+    held, _ = old
+    Fold.bad = int(rows(7, OLD[1])["seq"][3].as_py())
+    try:
+        refused = held.answer(request(1, 7), rows(7, OLD[1]))
+        assert isinstance(refused, Refusal) and refused.kind == "raised"
+        refused = held.answer(request(1, 7, aside="find"), rows(7, OLD[1]))
+        assert isinstance(refused, Refusal) and refused.kind == "poisoned"
+    finally:
+        Fold.bad = None
+
+
 def test_dropped_shards_are_gone_with_all_they_kept(tmp_path: Path, old: Any) -> None:
     held, _ = old
     held.drop([ShardId(O, 0)])
