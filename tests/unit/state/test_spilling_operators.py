@@ -67,7 +67,11 @@ def harness(operator: Operator, **given: Any) -> OperatorHarness:
     return OperatorHarness(operator, key="word", output="word string, n long", schema="word string", **given)
 
 
-@pytest.mark.parametrize(("spilling", "plain"), [(Counts(), InMemory()), (Visits(), VisitsInMemory())], ids=str)
+def _name(operator: Operator) -> str:
+    return type(operator).__name__
+
+
+@pytest.mark.parametrize(("spilling", "plain"), [(Counts(), InMemory()), (Visits(), VisitsInMemory())], ids=_name)
 def test_results_do_not_depend_on_what_is_in_memory(spilling: Operator, plain: Operator) -> None:
     one, other = harness(spilling, replay=True), harness(plain)
     for number, rows in enumerate(epochs(12)):
@@ -75,7 +79,7 @@ def test_results_do_not_depend_on_what_is_in_memory(spilling: Operator, plain: O
     assert one.state == other.state and one.timers == other.timers
 
 
-@pytest.mark.parametrize("operator", [Counts(), Visits()], ids=str)
+@pytest.mark.parametrize("operator", [Counts(), Visits()], ids=_name)
 def test_shards_of_spilled_state_go_on_as_the_whole_would(operator: Operator) -> None:
     whole, plain = harness(operator), harness(operator)
     rows = epochs(10)
