@@ -116,8 +116,12 @@ def _scan(group: Sequence[FileSlice], load: Callable[[list[str]], DataFrame], pa
         return df
     metadata = df.metadataColumn("_metadata")
     if wanted is not None:
-        first, last = wanted
-        return df.where((metadata["row_index"] >= first) & (metadata["row_index"] < last))
+        row = metadata["row_index"]
+        zero = (row < 0).cast(
+            "int"
+        )  # numbers from an array are not written into generated code, which then serves all epochs
+        bounds = F.array(*(F.lit(number).cast("long") for number in wanted))
+        return df.where((row >= F.get(bounds, zero)) & (row < F.get(bounds, zero + 1)))
     place = [_number_of_file(metadata["file_name"], group).alias(_FILE)]
     if parquet:
         place.append(metadata["row_index"].alias(_ROW))

@@ -13,6 +13,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.adaptive.enabled": "false",  # an epoch is small and planned often: adaptive execution only adds delay
     "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.cache.maxEntries": "1000",  # of 100, many operators push each other's code out in every epoch
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.python.task.killTimeout": "200ms",  # how long a cancelled task of a lost host may hold its slot
