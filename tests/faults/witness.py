@@ -13,7 +13,6 @@ from perseid.storage.store import Store
 from perseid.vocabulary import Offset
 
 SCHEMA = "key long, value long, at long"
-ROWS = pa.schema([("key", pa.int64()), ("value", pa.int64()), ("at", pa.int64())])
 OUTPUT = "what string, key long, n long, value long"
 LAST_KEY = 99  # comes last, and brings event time to its end
 Row = tuple[int, int, int]  # key, value, event time
@@ -27,8 +26,9 @@ class Witness(KeyedOperator):
 
     def process_key(self, key: Any, rows: pa.Table) -> Iterator[Mapping[str, Any]]:
         if self.n == 0 and key != LAST_KEY:
-            self.context.timers.set(key, self.context.time_ms + 1)
-            self.context.timers.set(key, min(rows["at"].to_pylist()), kind="event")
+            self.context.timers.at_processing_time(key, self.context.time_ms + 1)
+            if self.context.timers.has_event_time:
+                self.context.timers.at_event_time(key, min(rows["at"].to_pylist()))
         self.n += rows.num_rows
         self.value += sum(rows["value"].to_pylist())
         yield {"what": "rows", "key": _first(key), "n": self.n, "value": self.value}
@@ -67,8 +67,8 @@ class Slices:
 
     def read(self, start: Offset, end: Offset) -> DataFrame:
         rows = [row for given in self._slices[start:end] for row in given]
-        columns = [pa.array([row[i] for row in rows], pa.int64()) for i in range(3)]
-        return self._spark.createDataFrame(pa.table(columns, schema=ROWS))
+        df = self._spark.createDataFrame(rows, SCHEMA)
+        return df if rows else df.limit(0)
 
     def rows(self, start: Offset, end: Offset) -> int | None:
         return None

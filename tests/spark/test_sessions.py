@@ -38,8 +38,6 @@ MATRIX: dict[str, dict[str, str]] = {
         ARROW + "useLargeVarTypes": "true",
         ARROW + "compression.codec": "zstd",
         ARROW + "pyspark.validateSchema.enabled": "true",
-        "spark.sql.execution.pyspark.udf.idleTimeoutSeconds": "1",
-        "spark.sql.execution.pyspark.udf.killOnIdleTimeout": "true",
     },
     "static": {
         "spark.sql.adaptive.enabled": "false",
