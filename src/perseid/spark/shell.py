@@ -240,7 +240,7 @@ class Shell:
         admitted = self.ledger.admitted(epoch)
         assert admitted is not None
         frames = self._frames[unit].recall(admitted, self.controller.routing, self.hosts.addresses)
-        return frames.node(stream)
+        return frames.node_to_run(stream)
 
     def _unit_finished(self, unit: UnitName, admitted: Admitted, reports: dict[ShardId, Report]) -> None:
         self.event_times.finished(unit, admitted.epoch, reports)
