@@ -36,7 +36,7 @@ def inspect(
 ) -> None:
     """Show what a checkpoint root holds: epochs, checkpoints, sizes, the state of a key.
 
-    Needs no Spark, and changes nothing. Snapshots are pickles: look for keys only in roots you trust.
+    Needs no Spark, and changes nothing. Snapshots are pickles: look for keys only in roots you trust. Reads the root's key.json.
 
     Example: [bold]perseid inspect words-root --key the --operator count[/bold]
     """
