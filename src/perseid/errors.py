@@ -12,6 +12,7 @@
     ├── ChannelError          a peer broke the protocol or could not be reached
     │   └── NotAuthentic      a peer did not prove the application's secret
     ├── OperatorFailed        user code raised; operator, shard, epoch and first rows are in the message
+    │   └── OperatorMistake   its code is wrong: it would fail again whenever it is tried
     ├── NoAnswer              a running application did not answer a wish put to it by way of its root
     ├── ScaleFailed           an operator could not be scaled; it has the shards it had
     ├── RequestFailed         a checkpoint or a restore that was asked for did not happen; the application goes on
@@ -33,6 +34,10 @@ from __future__ import annotations
 
 class PerseidError(Exception):
     """The root of all errors Perseid raises."""
+
+
+class PerseidWarning(UserWarning):
+    """Something in an application that runs, and may not do what it is meant to: silence it with ``warnings.filterwarnings``."""
 
 
 class GraphError(PerseidError):
@@ -82,6 +87,10 @@ class NotAuthentic(ChannelError):
 
 class OperatorFailed(PerseidError):
     """User code in an operator raised."""
+
+
+class OperatorMistake(OperatorFailed):
+    """The code of an operator is wrong (its result is not what it declared, a name is not defined): trying again cannot help."""
 
 
 class NoAnswer(PerseidError):

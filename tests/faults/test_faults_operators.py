@@ -111,13 +111,28 @@ class WrongShape(Operator):
         return pa.table({"key": rows["key"], "added": ["many"] * len(rows), "total": [1] * len(rows)})
 
 
-def test_an_output_that_does_not_fit_its_schema_says_so_and_loses_nothing(begin: Begin, folder: Folder) -> None:
+class Misspelt(apps.Count):
+    def process(self, rows: pa.Table) -> pa.Table:
+        return super().process(row)  # type: ignore[name-defined]  # noqa: F821
+
+
+def test_code_that_is_wrong_is_not_tried_again(begin: Begin, folder: Folder) -> None:
+    running = begin(apps.counts(folder.out, ROWS, operator=Misspelt()))
+    with pytest.raises(
+        ApplicationFailed, match=r"operator 'count'.*process raised NameError: name 'row' is not defined"
+    ):
+        running.wait(240)
+    assert len(_counted_failures(folder)) == 1
+
+
+def test_an_output_that_does_not_fit_its_schema_says_so_at_once_and_loses_nothing(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, ROWS, operator=WrongShape()))
     with pytest.raises(ApplicationFailed) as caught:
         running.wait(240)
     message = str(caught.value)
     assert "operator 'count'" in message and "'added'" in message and "declared int64" in message, message
     assert not any(apps.epochs_of(folder.out).values())
+    assert len(_counted_failures(folder)) == 1
 
 
 def _counted_failures(folder: Folder) -> list[int]:

@@ -77,6 +77,15 @@ def test_an_operator_that_keeps_raising_stops_the_application() -> None:
     assert max(epoch for _, epoch in world.root.sinks) == 6
 
 
+def test_a_mistake_in_an_operator_is_not_tried_again() -> None:
+    bad = (ShardId(OperatorName("o0"), 0),)
+    world = TestWorld(
+        calm(chain(1), epochs=20), spoil=lambda c: JobFailed("mistake", "boom", (), bad) if c.epoch == 7 else None
+    )
+    assert world.failing() == "boom"
+    assert [c.epoch for c in world.all_of(do.RunEpoch)].count(7) == 1
+
+
 def test_nothing_is_admitted_past_a_stop() -> None:
     world = TestWorld(calm(chain(2), epochs=10_000))
     world.later(1500, lambda: world.driver and world.driver.handle(on.StopRequested()))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,28 +86,6 @@ def test_an_output_schema_that_is_none_is_refused(spark: SparkSession, tmp_path:
     assert "'count'" in message
 
 
-@pytest.mark.parametrize("name", ["rand", "uuid", "current_timestamp", "monotonically_increasing_id"])
-def test_a_transform_that_gives_other_values_when_repeated_is_refused(
-    spark: SparkSession, tmp_path: Path, name: str
-) -> None:
-    app = App("counts")
-    marked = app.source("numbers", apps.numbers(100)).transform(
-        "mark", lambda df: df.withColumn("mark", F.expr(f"{name}()"))
-    )
-    stream = marked
-    stream.sink("out", perseid.sinks.parquet(str(tmp_path / "out")))
-    message = refused(app, spark, tmp_path)
-    assert "transform 'mark'" in message and name in message and "epoch.time_ms" in message
-
-
-def test_a_sample_without_a_seed_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    app = App("counts")
-    app.source("numbers", apps.numbers(100)).transform("some", lambda df: df.sample(0.5)).sink(
-        "out", perseid.sinks.parquet(str(tmp_path / "out"))
-    )
-    assert "transform 'some'" in refused(app, spark, tmp_path)
-
-
 def test_a_column_that_is_not_there_in_a_transform_is_named(spark: SparkSession, tmp_path: Path) -> None:
     app = App("counts")
     app.source("numbers", apps.numbers(100)).transform("pick", lambda df: df.select("nothing")).sink(
@@ -132,6 +112,61 @@ def test_an_operator_that_workers_cannot_import_is_named(
     running = app.start(spark, root=str(tmp_path / "root"), hosts=1, spares=0, start_timeout=every(seconds=4))
     with pytest.raises(PerseidError, match=r"0 of 1 hosts started .* No module named 'only_on_the_driver'"):
         running.wait(60)
+
+
+class Captures(apps.Count):
+    def __init__(self, **given: object) -> None:
+        self.__dict__.update(given)
+
+
+@pytest.mark.parametrize(
+    ("give", "where"),
+    [
+        (lambda spark: {"spark": spark}, "attribute 'spark' is a SparkSession"),
+        (
+            lambda spark: {"settings": {"deep": [spark.range(1)]}},
+            "attribute 'settings' → key 'deep' → element 0 is a DataFrame",
+        ),
+        (lambda spark: {"lookup": lambda: spark}, "attribute 'lookup' → variable 'spark' is a SparkSession"),
+        (lambda spark: {"lock": threading.Lock()}, "attribute 'lock' is a lock"),
+    ],
+)
+def test_an_operator_that_cannot_be_sent_to_hosts_is_refused_with_the_attribute_that_cannot(
+    spark: SparkSession, tmp_path: Path, give: Callable[[SparkSession], dict[str, object]], where: str
+) -> None:
+    app = App("counts")
+    operator = Captures(**give(spark))
+    counted = app.source("numbers", apps.numbers(100)).stateful("count", operator, key="key", output=apps.COUNTED)
+    counted.sink("out", perseid.sinks.noop())
+    message = refused(app, spark, tmp_path)
+    assert f"operator 'count': it cannot be sent to hosts: {where}" in message, message
+
+
+def test_a_function_in_a_transform_that_cannot_be_sent_to_workers_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    ask = F.udf(lambda key: spark.range(key).count(), "long")
+    app = App("counts")
+    app.source("numbers", apps.numbers(100)).transform("ask", lambda df: df.withColumn("n", ask("key"))).sink(
+        "out", perseid.sinks.noop()
+    )
+    assert "transform 'ask': a function in it cannot be sent to Spark's workers" in refused(app, spark, tmp_path)
+
+
+@pytest.mark.parametrize("dead_letters", [False, True])
+def test_rows_that_a_transform_cannot_compute_stop_the_application_at_once(
+    spark: SparkSession, tmp_path: Path, dead_letters: bool
+) -> None:
+    app = App("counts")
+    divided = app.source("numbers", apps.numbers(100)).transform(
+        "half", lambda df: df.withColumn("half", F.expr("1 / (seq - 50)"))
+    )
+    divided.stateful("count", apps.Count(), key="key", output=apps.COUNTED).sink("out", perseid.sinks.noop())
+    root = str(tmp_path / "root")
+    running = app.start(spark, root=root, hosts=1, spares=0, dead_letters=dead_letters)
+    with pytest.raises(PerseidError, match="DIVIDE_BY_ZERO"):
+        running.wait(120)
+    assert len([entry for entry in apps.journal_of(root) if entry["kind"] == "epoch_failed"]) == 1
 
 
 def test_a_cycle_a_double_name_and_an_unknown_setting_are_named(spark: SparkSession, tmp_path: Path) -> None:

@@ -24,7 +24,10 @@ from perseid.vocabulary import (
     Version,
 )
 
-FailureKind = Literal["host", "operator", "poisoned", "released", "storage", "corrupt", "fenced", "cancelled", "other"]
+FailureKind = Literal[
+    "host", "operator", "mistake", "poisoned", "released", "storage", "corrupt", "fenced", "cancelled", "other"
+]
+"""A ``mistake`` is in the user's code or data: the same comes of every try, so there is no other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ Answer = TypeVar("Answer")
 class Refusal:
     """The shard cannot answer this request."""
 
-    kind: Literal["stale", "gap", "released", "poisoned", "raised", "storage"]
+    kind: Literal["stale", "gap", "released", "poisoned", "raised", "mistake", "storage"]
     message: str
 
 
@@ -41,7 +41,7 @@ class ShardLog(Generic[Answer]):
     )  # applied, of the epochs whose answers are kept and of the last
     retain_from: Epoch = Epoch(1)  # answers before this one are not kept
     poisoned: str | None = None
-    raised: tuple[Epoch, str] | None = None  # what poisoned it, in full
+    raised: tuple[Epoch, Refusal] | None = None  # what poisoned it, in full
 
     def ask(
         self, epoch: Epoch, version: Version, rows: int | None = None, *, wanted: bool = True
@@ -56,9 +56,7 @@ class ShardLog(Generic[Answer]):
                 f"shard {self.shard}: a request under routing version {version}, the shard is at {self.version}",
             )
         if self.raised is not None and self.raised[0] == epoch:
-            return Refusal(
-                "raised", self.raised[1]
-            )  # Spark runs a failed task again by itself, and reports the last failure
+            return self.raised[1]  # Spark runs a failed task again by itself, and reports the last failure
         if self.poisoned is not None:
             return Refusal("poisoned", f"shard {self.shard} must be restored first: {self.poisoned}")
         if epoch == self.applied + 1:
@@ -87,9 +85,11 @@ class ShardLog(Generic[Answer]):
         if epoch >= self.retain_from:
             self.answers[epoch] = answer
 
-    def failed(self, epoch: Epoch, message: str) -> None:
-        """The operator raised half-way: nobody knows what its state is."""
-        self.poisoned, self.raised = message.splitlines()[0], (epoch, message)
+    def failed(self, epoch: Epoch, message: str, *, mistake: bool = False) -> Refusal:
+        """The operator raised half-way: nobody knows what its state is. A ``mistake`` would be raised again whenever it is tried."""
+        refusal = Refusal("mistake" if mistake else "raised", message)
+        self.poisoned, self.raised = message.splitlines()[0], (epoch, refusal)
+        return refusal
 
     def release(self, epoch: Epoch) -> list[Answer]:
         """Nobody asks for epochs up to ``epoch`` again; returns the answers let go."""

@@ -66,7 +66,7 @@ class UnitEnds:
             return ()
         commands: list[do.Command] = []
         known = of.recovering.lost if of.recovering is not None and not replaying else set[ShardId]()
-        if event.kind in ("operator", "poisoned") and not known.issuperset(event.shards):
+        if event.kind in ("operator", "mistake", "poisoned") and not known.issuperset(event.shards):
             commands += of.recovery.lose(set(event.shards), event.message.splitlines()[0])
         elif event.kind == "released":
             commands += of.recovery.lose(set(of.routing.routes), event.message, everything=True)
@@ -81,8 +81,8 @@ class UnitEnds:
         if state.failures >= UNREACHABLE_FAILURES:
             for host in event.hosts:  # its heart beats, and yet no task gets through to it
                 commands += of.bury(of.detector.lost(host, event.message, of.now_ms))
-        limits = {"operator": of.settings.operator_retries, "storage": of.settings.storage_retries}
-        finding = event.kind == "operator" and of.settings.dead_letters and not replaying
+        limits = {"operator": of.settings.operator_retries, "mistake": 0, "storage": of.settings.storage_retries}
+        finding = event.kind in ("operator", "mistake") and event.shards and of.settings.dead_letters and not replaying
         key, operators = (event.unit, Epoch(state.finished + 1)), {shard.operator for shard in event.shards}
         if finding and operators <= of.set_aside.get(key, set()):
             of.error = event.message  # no rows are to blame: it raises whatever is put aside

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid.duration import Duration
-from perseid.errors import GraphError, OperatorFailed
+from perseid.errors import GraphError, OperatorMistake
 
 if TYPE_CHECKING:
     from perseid.operators.context import Context
@@ -36,7 +36,7 @@ class EventTime:
         """
         if not any(self.column in rows.column_names for rows in inputs.values()):
             columns = {name: rows.column_names for name, rows in inputs.items()}
-            raise OperatorFailed(
+            raise OperatorMistake(
                 f"operator '{context.shard.operator}': expected the event-time column '{self.column}', got {columns}"
             )
         return {name: self._on_time(name, rows, context) for name, rows in inputs.items()}
@@ -51,7 +51,7 @@ class EventTime:
         elif pa.types.is_int64(times.type):
             per_second = 1_000
         else:
-            raise OperatorFailed(
+            raise OperatorMistake(
                 f"operator '{context.shard.operator}': event-time column '{self.column}' has type {times.type};"
                 " expected a timestamp, or a long of milliseconds"
             )

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from perseid.errors import OperatorFailed
+from perseid.errors import OperatorMistake
 
 
 class _NotANumber(float):
@@ -39,7 +39,7 @@ class Groups:
     def __init__(self, rows: pa.Table, columns: tuple[str, ...], operator: str) -> None:
         missing = [name for name in columns if name not in rows.column_names]
         if missing or not columns:
-            raise OperatorFailed(f"operator '{operator}': key {columns} is not among the columns {rows.column_names}")
+            raise OperatorMistake(f"operator '{operator}': key {columns} is not among the columns {rows.column_names}")
         arrays = [_key_array(rows.column(name), name, operator) for name in columns]
         self.key_types = tuple(str(array.type) for array in arrays)
         encoded = [pc.dictionary_encode(array, null_encoding="encode") for array in arrays]
@@ -80,7 +80,7 @@ class Groups:
 def _key_array(column: pa.ChunkedArray, name: str, operator: str) -> Any:
     kind = column.type
     if pa.types.is_nested(kind):
-        raise OperatorFailed(
+        raise OperatorMistake(
             f"operator '{operator}': key column '{name}' has type {kind}; a key column must be a boolean, integer,"
             " float, decimal, string, binary, date, time or timestamp"
         )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from perseid.errors import OperatorFailed
+from perseid.errors import OperatorMistake
 
 
 def fit(table: pa.Table, schema: pa.Schema, operator_name: str) -> pa.Table:
     """``table`` with exactly the columns of ``schema``, in its order and types.
 
     Casts only where no value changes. A missing or additional column, a value that does not fit and a null where the
-    schema allows none raise ``OperatorFailed``.
+    schema allows none raise ``OperatorMistake``.
 
     >>> schema = pa.schema({"word": pa.string(), "n": pa.int32()})
     >>> fit(pa.table({"n": [1], "word": ["a"]}), schema, "count").column_names
@@ -29,7 +29,7 @@ def fit(table: pa.Table, schema: pa.Schema, operator_name: str) -> pa.Table:
             for what, which in (("missing", missing), ("not declared", extra), ("twice", twice))
             if which
         ]
-        raise OperatorFailed(
+        raise OperatorMistake(
             f"operator '{operator_name}': its result does not match its output: {'; '.join(problems)}."
             f" Declared: {_columns(schema)}. Came: {_columns(table.schema)}."
         )
@@ -39,7 +39,7 @@ def fit(table: pa.Table, schema: pa.Schema, operator_name: str) -> pa.Table:
         if not column.type.equals(field.type):
             column = _cast(column, field, table.schema, schema, operator_name)
         if not field.nullable and column.null_count:
-            raise OperatorFailed(
+            raise OperatorMistake(
                 f"operator '{operator_name}': column '{field.name}' was declared not null,"
                 f" but {column.null_count} of {len(column)} values are null"
             )
@@ -53,7 +53,7 @@ def _cast(
     try:
         return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise OperatorFailed(
+        raise OperatorMistake(
             f"operator '{operator_name}': column '{field.name}' was declared {field.type}, came as {column.type}"
             f" and cannot be cast without loss: {error}. Declared: {_columns(schema)}. Came: {_columns(came)}."
         ) from error

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 REPLAY_EPOCHS = 16
 _KINDS: Mapping[str, on.FailureKind] = {
     "raised": "operator",
+    "mistake": "mistake",
     "poisoned": "poisoned",
     "gap": "poisoned",
     "released": "released",
@@ -271,4 +272,4 @@ def rebuilt(driver: SimulatedDriver, unit: UnitName, epoch: Epoch, routing: Rout
 def failure_of(refusal: Refusal, shard: ShardId) -> JobFailed:
     """How a refusal fails the job."""
     kind = _KINDS.get(refusal.kind, "other")
-    return JobFailed(kind, refusal.message, (), (shard,) if kind in ("operator", "poisoned") else ())
+    return JobFailed(kind, refusal.message, (), (shard,) if kind in ("operator", "mistake", "poisoned") else ())

@@ -23,7 +23,7 @@ ROWS_PER_EPOCH = 1_000_000
 
 _UNREPEATABLE = re.compile(
     r"\b(rand|randn|random|randstr|uniform|uuid|shuffle|now|current_timestamp|current_date|current_time|localtimestamp|curdate|"
-    r"unix_timestamp\s*\(\s*\)|monotonically_increasing_id|spark_partition_id|input_file_name)\b",
+    r"unix_timestamp\s*\(\s*\)|monotonically_increasing_id|spark_partition_id|input_file_name|reflect|try_reflect|java_method)\b",
     re.IGNORECASE,
 )
 

@@ -213,7 +213,7 @@ class Chronicle:
                 pass
             case on.UnitFailed(unit, epoch, attempt, kind, message, _, shards):
                 self.record("epoch_failed", epoch=epoch, unit=unit, attempt=attempt, error=message)
-                for shard in shards if kind == "operator" else ():
+                for shard in shards if kind in ("operator", "mistake") else ():
                     self.record(
                         "operator_failed", operator=shard.operator, shard=shard.index, epoch=epoch, error=message
                     )

@@ -5,11 +5,10 @@ Every transform is called once with empty inputs; what it returns is analysed, n
 
 from __future__ import annotations
 
-import contextlib
-import io
-import re
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pickle import PicklingError
 from typing import cast
 
 import pyarrow as pa
@@ -21,26 +20,20 @@ from pyspark.sql.types import StructType
 from perseid.errors import GraphError
 from perseid.graph.graph import Graph
 from perseid.graph.nodes import EpochInfo, SinkNode, SourceNode, StatefulNode, TransformNode, UnionNode
+from perseid.graph.validation import word_of
 from perseid.spark.key_types import hashed_as, key_type_mistake
 from perseid.spark.packed import Packed, column_named, layout_for
+from perseid.spark.portable import pickling_mistake
+from perseid.spark.repeatable import Doubts, doubts_of
 from perseid.spark.rows import INPUT, ORDER, SEED, SHARD, input_column
 from perseid.spark.seeds import Numbered, Seeds, seed_number
 from perseid.spark.sibling import Moved, no_rows
 from perseid.spark.words import Layout
+from perseid.state.undeclared import shared_containers
 from perseid.vocabulary import SLOTS, Epoch, Offset
 
-NOT_REPEATABLE = {
-    r"\brandn?\(": "rand()",
-    r"\buuid\(": "uuid()",
-    r"\bshuffle\(": "shuffle()",
-    r"\bcurrent_timestamp\(": "current_timestamp()",
-    r"\bcurrent_date\(": "current_date()",
-    r"\blocaltimestamp\(": "localtimestamp()",
-    r"\bmonotonically_increasing_id\(": "monotonically_increasing_id()",
-    r"\bspark_partition_id\(": "spark_partition_id()",
-    r"\buniform\(|\brandstr\(": "uniform()/randstr()",
-    r"^[\s:+-]*Sample\b": "sample()",
-}
+DIFFERS = "it differs when Spark computes a lost stage again, so rows could be lost or doubled"
+MAY_DIFFER = "it may differ when Spark computes a lost stage again, and then rows could be lost or doubled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +83,7 @@ class Compiled:
     operators: dict[str, CompiledOperator]
     unordered: frozenset[str]  # sources whose rows only operators read to which any order is the same
     moved: Moved
+    warnings: tuple[str, ...] = ()  # what may come out otherwise when it is computed again, or is lost in a recovery
 
 
 def arrow_schema(spark: SparkSession, schema: StructType) -> bytes:
@@ -106,6 +100,7 @@ def compile_graph(spark: SparkSession, own: SparkSession, graph: Graph) -> Compi
     mistakes: list[str] = []
     frames: dict[str, DataFrame] = {}
     operators: dict[str, CompiledOperator] = {}
+    doubts: list[tuple[str, Doubts]] = []
     for node in graph.nodes:
         if isinstance(node, SinkNode) or any(name not in frames for name in node.inputs):
             continue
@@ -115,32 +110,46 @@ def compile_graph(spark: SparkSession, own: SparkSession, graph: Graph) -> Compi
                 case SourceNode():
                     frames[node.name] = node.source.read(Offset(0), Offset(0))
                 case TransformNode():
-                    df = node.function(*inputs, *((EpochInfo(Epoch(1), 0),) if node.takes_epoch else ()))
+                    call = functools.partial(
+                        node.function, *inputs, *((EpochInfo(Epoch(1), 0),) if node.takes_epoch else ())
+                    )
+                    df = call()
                     if not hasattr(df, "mapInArrow"):
                         mistakes.append(f"transform {node.name!r}: expected a DataFrame back, got {type(df).__name__}")
                         continue
-                    mistakes += _not_repeatable(node.name, df)
+                    found = doubts_of(df, call)
+                    doubts.append((word_of(node), found.without(doubts_of(inputs[0])) if found != Doubts() else found))
                     frames[node.name] = spark.createDataFrame([], df.schema)
                 case UnionNode():
                     frames[node.name] = union(inputs)
                     frames[node.name].schema  # noqa: B018  (analysed here, so that a mismatch is found now)
                 case StatefulNode():
-                    found = _operator_mistakes(node, inputs)
-                    mistakes += found
-                    if not found:
+                    wrong = _operator_mistakes(node, inputs)
+                    mistakes += wrong
+                    if not wrong:
+                        if node.combine is not None:
+                            doubts.append(
+                                (f"{word_of(node)}, combine=", doubts_of(to_rows(node, inputs, ordered=False)))
+                            )
                         operators[node.name] = _compile_operator(own, node, inputs)
                         frames[node.name] = spark.createDataFrame([], operators[node.name].output)
         except PySparkException as error:
-            mistakes.append(f"{node.name!r}: {str(error).strip().splitlines()[0]}")
+            mistakes.append(f"{word_of(node)}: {str(error).strip().splitlines()[0]}")
         except GraphError:
             raise
+        except PicklingError as error:
+            said = str(error).strip().splitlines()[0][:200]
+            mistakes.append(f"{word_of(node)}: a function in it cannot be sent to Spark's workers: {said}")
         except Exception as error:
-            mistakes.append(f"{node.name!r}: {type(error).__name__}: {error}")
+            mistakes.append(f"{word_of(node)}: {type(error).__name__}: {error}")
+    mistakes += [f"{where} uses {what} ({DIFFERS})" for where, found in doubts for what in found.refused]
     if mistakes:
         raise GraphError(*mistakes)
+    warned = [f"{where} uses {what} ({MAY_DIFFER})" for where, found in doubts for what in found.warned]
+    warned += [warning for node in graph.operators for warning in shared_containers(node.name, node.operator)]
     unordered = [source.name for source in graph.sources if _any_order(graph, source.name, operators)]
     schemas = {name: df.schema for name, df in frames.items()}
-    return Compiled(schemas, operators, frozenset(unordered), Moved(schemas))
+    return Compiled(schemas, operators, frozenset(unordered), Moved(schemas), tuple(warned))
 
 
 def _any_order(graph: Graph, stream: str, operators: Mapping[str, CompiledOperator]) -> bool:
@@ -150,7 +159,8 @@ def _any_order(graph: Graph, stream: str, operators: Mapping[str, CompiledOperat
 
 
 def _operator_mistakes(node: StatefulNode, inputs: list[DataFrame]) -> list[str]:
-    mistakes = []
+    unpicklable = pickling_mistake(node.operator)
+    mistakes = [f"{word_of(node)}: {unpicklable}"] if unpicklable is not None else []
     for name, df in zip(node.input_names, inputs, strict=True):
         where = f"operator {node.name!r}" + (f", input {name!r}" if len(inputs) > 1 else "")
         missing = [column for column in node.key[name] if column not in df.columns]
@@ -270,17 +280,3 @@ def _combined(node: StatefulNode, df: DataFrame, division: Division | None, extr
     df = df.groupBy(SHARD, SEED, *extra, *keys).agg(*aggregates)
     number = F.when(F.col(SEED), seed_number(F.col(SHARD))).otherwise(F.col(SHARD))
     return df.select(number.alias(SHARD), *(column_named(name) for name in (*extra, *keys, *node.combine)))
-
-
-def _not_repeatable(name: str, df: DataFrame) -> list[str]:
-    """Expressions whose value changes when Spark computes a stage again: rows would go to other shards, or differ."""
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text):
-        df.explain(mode="extended")
-    plan = text.getvalue().split("== Optimized Logical Plan ==")[0].split("== Analyzed Logical Plan ==")[-1]
-    found = [what for pattern, what in NOT_REPEATABLE.items() if re.search(pattern, plan, re.MULTILINE | re.IGNORECASE)]
-    return [
-        f"transform {name!r} uses {what}, whose value differs when Spark computes a lost stage again, so rows could be lost"
-        " or doubled; take a value from the row, or write function(df, epoch) and use epoch.time_ms"
-        for what in found
-    ]

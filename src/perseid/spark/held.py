@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from perseid.checkpoint.size_watch import SizeWatch
 from perseid.engine.shard import Refusal, ShardLog
-from perseid.errors import StorageFailed
+from perseid.errors import OperatorMistake, StorageFailed
 from perseid.operators.operator import Operator
 from perseid.spark.answers import Answer, Spill
 from perseid.spark.applied import OperatorSpec as OperatorSpec
@@ -32,6 +32,7 @@ from perseid.spark.size_messages import answer_message, notice_message, read_ask
 from perseid.state.buffer import Kept, partition_buffer_state, replay_buffer_state
 from perseid.state.shard_state import ShardState, restore_state
 from perseid.state.size_estimate import SizeEstimate
+from perseid.state.undeclared import UndeclaredState
 from perseid.storage.store import Store
 from perseid.vocabulary import Epoch, OperatorName, ShardId, SlotRange, Version
 
@@ -81,6 +82,7 @@ class HeldShards:
         self._spill = Spill(folder / "spill")
         self._gone = False  # has state been let go since garbage was last collected?
         self._said: dict[OperatorName, set[str]] = {}  # fields whose size is not known, by operator
+        self._undeclared: dict[OperatorName, UndeclaredState] = {}
 
     def __getitem__(self, shard: ShardId) -> HeldShard:
         return self._shards[shard]
@@ -138,6 +140,8 @@ class HeldShards:
     ) -> HeldShard:
         shard = ShardId(entry["operator"], entry["index"])
         spec = self._specs[shard.operator]
+        if spec.name not in self._undeclared:
+            self._undeclared[spec.name] = UndeclaredState(spec.name, spec.prototype)
         operator = restore_state(spec.prototype, states.pop(shard, None))
         schema = pa.ipc.read_schema(pa.py_buffer(spec.output))
         retain = Epoch(entry["epoch"] + 1) if spec.retained else retain
@@ -209,9 +213,10 @@ class HeldShards:
         except Exception as error:
             held.searched = request["aside"] == "find"
             trace = "".join(traceback.format_exception(error.__cause__ or error)[-6:])
-            log.failed(epoch, f"{error}\n{trace}")
-            return Refusal("raised", f"{error}\n{trace}")
+            return log.failed(epoch, f"{error}\n{trace}", mistake=isinstance(error, OperatorMistake))
         output, context = applied.output, applied.context
+        advice = self._undeclared[held.spec.name].after_epoch(held.operator) if rows.num_rows else ()
+        held.notices += [{"kind": "advice", "message": message} for message in advice]
         answer = self._spill.keep(output, log.shard, epoch)
         log.applied_epoch(epoch, answer, rows.num_rows)
         if keep and self._keep_input:

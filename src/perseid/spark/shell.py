@@ -12,6 +12,7 @@ import queue
 import secrets
 import threading
 import time
+import warnings
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +21,7 @@ from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.controller import Controller, EngineSettings
 from perseid.engine.progress import Progress
-from perseid.errors import PerseidError, StorageFailed
+from perseid.errors import PerseidError, PerseidWarning, StorageFailed
 from perseid.graph.graph import Graph
 from perseid.graph.topology import Topology
 from perseid.spark.admission import Admission
@@ -79,6 +80,7 @@ class Shell:
         self.error: str | None = None
         self.unsaved: str | None = None  # why the last checkpoint failed
         self._events: queue.SimpleQueue[on.Event] = queue.SimpleQueue()
+        self._advised: set[str] = set()
         self._undo = contextlib.ExitStack()
         try:
             self._open(name, hosts, spares, most_hosts)
@@ -112,6 +114,8 @@ class Shell:
         self.compiled: Compiled = compile_graph(spark, own, graph)
         if own is not spark:
             bound_by_rows(own, self.compiled.schemas.values())
+        for warning in self.compiled.warnings:
+            self._advise(warning)
         past = read_past(store, graph, self.ledger, self.checkpoints)
         own_root(store, graph)
         self.loads = Loads()
@@ -191,6 +195,13 @@ class Shell:
     def post(self, event: on.Event) -> None:
         self._events.put(event)
 
+    def _advise(self, message: str) -> None:
+        """Tell the user of something in the application, once, however many hosts see it."""
+        if message not in self._advised:
+            self._advised.add(message)
+            self.chronicle.warning(message)
+            warnings.warn(message, PerseidWarning, stacklevel=2)
+
     def _unreadable(self, checkpoint: CheckpointId, error: Exception) -> None:
         self.chronicle.record("checkpoint_failed", checkpoint=checkpoint, error=str(error))
         self.chronicle.say(f"checkpoint {checkpoint} cannot be used: {error}")
@@ -259,6 +270,9 @@ class Shell:
                 self.reports.arrived(message)
             case "warning":
                 self.chronicle.warning(message["message"])
+            case "advice":
+                with contextlib.suppress(PerseidWarning):  # one that is an error must not end the thread of a host
+                    self._advise(message["message"])
             case "restored":
                 self.chronicle.restored(message["sizes"])
                 if message["copies"]:

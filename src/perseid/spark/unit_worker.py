@@ -8,6 +8,7 @@ import queue
 import threading
 from collections.abc import Callable, Collection, Mapping
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from perseid.engine import commands as do
@@ -34,12 +35,14 @@ from perseid.vocabulary import Attempt, Epoch, HostId, OperatorName, ShardId, Un
 
 NO_SPACE = os.strerror(errno.ENOSPC)
 BAD_CHECKSUM = "CRC checksum verification failed"  # as Parquet says it
+DATA_EXCEPTION = "22"  # SQL states of what rows do to an expression: division by zero, a text that is no number
 REPORTS_S = 0.3  # until a shard that has not reported an epoch is taken for one that was not asked
 REPLAY_EPOCHS = 16
 REPLAY_ROWS = 2_000_000
 _KINDS: Mapping[str, on.FailureKind] = {
     "host": "host",
     "raised": "operator",
+    "mistake": "mistake",
     "poisoned": "poisoned",
     "gap": "poisoned",
     "released": "released",
@@ -245,13 +248,15 @@ class UnitWorker:
                 kind,
                 found["message"],
                 hosts=(HostId(found["host"]),) if kind == "host" else (),
-                shards=(shard,) if kind in ("operator", "poisoned") else (),
+                shards=(shard,) if kind in ("operator", "mistake", "poisoned") else (),
             )
         kind = "fenced" if isinstance(error, Fenced) else "released" if isinstance(error, StreamGone) else "other"
         if isinstance(error, StorageFailed) or NO_SPACE in text:
             kind = "storage"
         elif isinstance(error, CorruptData) or BAD_CHECKSUM in text:
             kind = "corrupt"
+        elif isinstance(error, PySparkException) and (error.getSqlState() or "").startswith(DATA_EXCEPTION):
+            kind = "mistake"
         if kind in ("other", "storage") and self._taken_over():  # which removes what our tasks were writing
             kind = "fenced"
         if command.attempt in self._cancelled:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from perseid.errors import GraphChanged, OperatorFailed
+from perseid.errors import GraphChanged, OperatorFailed, OperatorMistake
 from perseid.state import codec
 from perseid.state.fields import StateField, fields_of
 from perseid.state.keyed import KeyedState
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _ENGINE = frozenset(
     {"_fields", "_timers", "_keyed", "_spilling", "context"}
 )  # what an operator object has from here, not from the user
+_MISTAKES = (NameError, ImportError, NotImplementedError)  # raised by code that is wrong, never by a bad moment
 _TIMER_BYTES = 400  # of one pending timer: index, heap entry and the four values
 
 
@@ -160,7 +161,8 @@ def run_epoch(operator: Operator, inputs: Mapping[str, pa.Table], context: Conte
     except OperatorFailed:
         raise
     except Exception as error:
-        raise OperatorFailed(_failure(doing, error, inputs, context)) from error
+        kind = OperatorMistake if isinstance(error, _MISTAKES) else OperatorFailed
+        raise kind(_failure(doing, error, inputs, context)) from error
     if operator._spilling:
         for spilled in spilled_of(operator):
             spilled.shrink()

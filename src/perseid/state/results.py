@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from perseid.errors import OperatorFailed
+from perseid.errors import OperatorMistake
 
 _UNNAMED_INDEX = "__index_level_"
 
@@ -44,7 +44,7 @@ class Results:
             self._rows.extend(result)
         else:
             hint = "[row] for one row, or pa.table(columns)" if isinstance(result, Mapping) else "rows or None"
-            raise OperatorFailed(
+            raise OperatorMistake(
                 f"operator '{self._operator}': expected a pyarrow.Table, an iterable of mappings (rows) or None,"
                 f" got a {kind.__name__}; return {hint}"
             )
@@ -63,7 +63,7 @@ class Results:
             return pa.concat_tables(self._tables, promote_options="permissive")
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             different = next((table.schema for table in self._tables if not table.schema.equals(schema)), schema)
-            raise OperatorFailed(
+            raise OperatorMistake(
                 f"operator '{self._operator}': its results of one epoch do not fit together:"
                 f" {_columns(schema)} and {_columns(different)} ({error})"
             ) from error
@@ -86,12 +86,12 @@ class Results:
             return pa.table({name: [row[name] for row in rows] for name in names})
         except AttributeError:
             strange = next(row for row in rows if not isinstance(row, Mapping))
-            raise OperatorFailed(
+            raise OperatorMistake(
                 f"operator '{self._operator}': expected rows as mappings of column to value,"
                 f" got a {type(strange).__name__}: {strange!r:.80}"
             ) from None
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            raise OperatorFailed(
+            raise OperatorMistake(
                 f"operator '{self._operator}': its rows cannot become columns: {error};"
                 " give every row of a column values of one type"
             ) from error

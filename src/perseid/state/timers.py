@@ -14,7 +14,7 @@ import heapq
 from collections.abc import Hashable, Iterable
 from typing import Literal, NamedTuple, get_args
 
-from perseid.errors import OperatorFailed
+from perseid.errors import OperatorMistake
 
 TimerKind = Literal["processing", "event"]
 _KINDS: tuple[TimerKind, ...] = get_args(TimerKind)
@@ -63,7 +63,7 @@ class Timers:
     def at_event_time(self, key: Hashable, at_ms: int, *, name: str = "") -> None:
         """Fire in the first epoch whose watermark (``self.context.watermark_ms``) is at or after ``at_ms``."""
         if not self.has_event_time:
-            raise OperatorFailed(
+            raise OperatorMistake(
                 "timers.at_event_time: the operator has no event time, so the timer would never fire; give stateful()"
                 " event_time=perseid.event_time(column, delay=…), or use timers.at_processing_time"
             )

@@ -13,13 +13,14 @@ same rows and the same state. That finds clocks, random numbers and state that w
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
-from perseid.errors import GraphError, OperatorFailed, SettingsError
+from perseid.errors import GraphError, OperatorFailed, PerseidWarning, SettingsError
 from perseid.graph.nodes import ROWS, StatefulNode
 from perseid.graph.operator_mistakes import operator_mistakes
 from perseid.operators.context import Context
@@ -33,6 +34,7 @@ from perseid.state.partition import merge_state, partition_processing_state
 from perseid.state.shard_state import ShardState, checkpoint_state, restore_state
 from perseid.state.slots import divided
 from perseid.state.timers import Timer
+from perseid.state.undeclared import UndeclaredState, shared_containers
 from perseid.testing.clock import Clock
 from perseid.testing.equality import same
 from perseid.testing.inputs import Inputs, Rows
@@ -94,6 +96,8 @@ class OperatorHarness:
         self._epoch, self._time_ms = 0, 0
         self._event_times_ms: dict[str, int] = {}
         self._shards = [(slots, fresh(operator)) for slots in even_slots(shards)]
+        self._undeclared = UndeclaredState(name, operator)
+        self._warn(shared_containers(name, operator))
 
     # -- epochs -----------------------------------------------------------------------------------------------------
 
@@ -121,6 +125,8 @@ class OperatorHarness:
             self._shards = [(slots, self._decoded(buffers)) for slots, buffers in before]
             raise
         self._epoch, self._time_ms = self._epoch + 1, time_ms
+        for _, operator in self._shards:
+            self._warn(self._undeclared.after_epoch(operator))
         for _, said in ran:
             self.late_rows += said.late_rows
             for name, newest_ms in said.max_event_time_ms.items():
@@ -128,6 +134,10 @@ class OperatorHarness:
         tables_out = [table for table, _ in ran if table is not None]
         self.output = pa.concat_tables(tables_out, promote_options="permissive") if tables_out else None
         return [] if self.output is None else self.output.to_pylist()
+
+    def _warn(self, found: list[str]) -> None:
+        for warning in found:
+            warnings.warn(warning, PerseidWarning, stacklevel=3)
 
     def _run(
         self, index: int, operator: Operator, inputs: Mapping[str, pa.Table], *, time_ms: int, watermark_ms: int | None

@@ -80,7 +80,7 @@ def test_a_task_cut_short_that_asks_again_does_no_harm() -> None:
 
 def test_an_operators_failure_is_told_again_in_full_when_spark_runs_the_task_again() -> None:
     shard = log()
-    shard.failed(4, "operator 'o' raised\n  first rows …")
+    assert shard.failed(4, "operator 'o' raised\n  first rows …").kind == "raised"
     again, other = shard.ask(4, 2), shard.ask(5, 2)
     assert again == Refusal("raised", "operator 'o' raised\n  first rows …")
     assert isinstance(other, Refusal) and other.kind == "poisoned"
