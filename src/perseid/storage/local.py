@@ -54,8 +54,9 @@ class LocalStore(Store):
         return store
 
     def check(self) -> None:
-        if self._own is None or self._own.is_dir():
-            return
+        with reported("look at", str(self._own)):
+            if self._own is None or self._own.is_dir():
+                return
         newest = own_folder.newest_fence(self.list(self._place.relative_to(self.folder).as_posix()))
         if newest > self.fence:  # else it is out of reach (which raised), or gone
             raise Fenced(own_folder.taken_over(str(self.folder), newest, self.fence))
@@ -174,13 +175,12 @@ class LocalStore(Store):
             except FileNotFoundError:
                 self.check()
                 return
-            sync_folder(target.parent)
+            with suppress(FileNotFoundError):
+                sync_folder(target.parent)
             if doomed.is_symlink() or not doomed.is_dir():
                 doomed.unlink(missing_ok=True)
             else:
-                shutil.rmtree(
-                    doomed, ignore_errors=True
-                )  # what is left, if a newer driver removes it as well, it removes
+                shutil.rmtree(doomed, ignore_errors=True)  # what is left goes with the driver's folder
 
     def staging(self) -> str:
         self.check()
