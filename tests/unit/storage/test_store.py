@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perseid.errors import RootError, StorageFailed
+from perseid.errors import Fenced, RootError, StorageFailed
 from perseid.storage.durable import write_file
 from perseid.storage.remote import RemoteStore
 from perseid.storage.store import Store, failure, local_folder
@@ -168,6 +168,33 @@ def test_a_staged_folder_gets_its_name_if_nothing_has_it(any_store: Store, fence
         assert any_store.exists(staged) == (there and not replace)
     assert any_store.read("other/place/a") == b"newest"
     assert any_store.list("other/place/deep") == ["newest"]
+
+
+def test_a_newer_driver_fences_an_older_one_and_none_comes_back(any_store: Store) -> None:
+    older = any_store.fenced("staging", Fence(1))
+    staged = older.staging()
+    older.write(f"{staged}/_all", [b"x"])
+    newer = pickle.loads(pickle.dumps(any_store.fenced("staging", Fence(2))))
+    newer.write("a", [b"newer"])
+    changes = [lambda: older.write("a", [b"older"]), lambda: older.create("b", b"older"), lambda: older.delete("a")]
+    for change in (*changes, lambda: older.publish(staged, "c", last="_all"), older.check, older.staging):
+        with pytest.raises(Fenced, match=r"a newer driver \(fence 2\)"):
+            change()
+    with pytest.raises(Fenced):
+        any_store.fenced("staging", Fence(1))
+    assert newer.read("a") == b"newer" and newer.list("") == ["a", "staging"]
+
+
+def test_a_root_that_is_out_of_reach_is_no_newer_driver(store: Store) -> None:
+    driver, away = store.fenced("staging", Fence(1)), store.local.with_name("away")
+    store.local.rename(away)
+    store.local.touch()
+    for change in (lambda: driver.write("a", [b"x"]), driver.check):
+        with pytest.raises(StorageFailed):
+            change()
+    store.local.unlink()
+    away.rename(store.local)
+    driver.write("a", [b"x"])
 
 
 def test_sync_reaches_everything_below_a_folder(any_store: Store) -> None:
