@@ -91,7 +91,7 @@ def apply_epoch(
         if not (any(found.rows.values()) or found.timers):
             return _applied(found.output, found.context, inputs, kept, absent)
         try:
-            written = put_aside(store, shard, epoch, request["time_ms"], _aside(found, inputs, absent))
+            written = put_aside(store, shard, epoch, request["time_ms"], _aside(found, inputs, absent), absent)
             absent = _read(store, shard, epoch)
         except StorageFailed:
             search.undo()

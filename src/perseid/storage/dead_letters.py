@@ -28,7 +28,6 @@ from perseid.vocabulary import Epoch, OperatorName, ShardId
 ERROR = "__perseid_error"
 OCCURRENCE = "__perseid_occurrence"
 _ABOUT, _INPUTS = b"perseid", b"perseid_inputs"
-_NAMES = 100  # files of one shard in one epoch; there is more than one only if a row turned out to be bad later
 
 Identity = tuple[str, str, int]  # input, the row as text, and which of the equal ones
 
@@ -84,15 +83,13 @@ def identities(name: str, rows: pa.Table) -> list[Identity]:
     return found
 
 
-def put_aside(store: Store, shard: ShardId, epoch: Epoch, at_ms: int, aside: Aside) -> bool:
-    """Write a file of dead letters. False if somebody else did so first: then their word counts."""
-    folder = layout.dead_letters_of(shard.operator, epoch)
-    there = set(store.list(folder))
-    names = (f"{shard.index}{f'-{n}' if n else ''}.arrow" for n in range(_NAMES))
-    free = next((name for name in names if name not in there), None)
-    if free is None:
-        raise CorruptData(f"{folder}: shard {shard.index} has {_NAMES} files of dead letters in one epoch")
-    return store.create(f"{folder}/{free}", _encoded(shard, epoch, at_ms, aside))
+def put_aside(store: Store, shard: ShardId, epoch: Epoch, at_ms: int, aside: Aside, known: LeftOut) -> bool:
+    """Write a file of dead letters beside those that are known. False if somebody else was quicker: then their word counts."""
+    number = sum(
+        letters.shard == shard.index for letters in known.letters
+    )  # more than one: a row turned out to be bad later
+    name = f"{shard.index}-{number}.arrow" if number else f"{shard.index}.arrow"
+    return store.create(f"{layout.dead_letters_of(shard.operator, epoch)}/{name}", _encoded(shard, at_ms, aside))
 
 
 def left_out(store: Store, operator: OperatorName, epoch: Epoch) -> LeftOut:
@@ -146,7 +143,7 @@ def _files(store: Store, operator: OperatorName, epoch: Epoch) -> Iterator[tuple
                 raise CorruptData(f"dead letters {store.root}/{folder}/{name} cannot be read: {error}") from error
 
 
-def _encoded(shard: ShardId, epoch: Epoch, at_ms: int, aside: Aside) -> bytes:
+def _encoded(shard: ShardId, at_ms: int, aside: Aside) -> bytes:
     errors = [e for _, _, of_input in aside.rows.values() for e in of_input] + list(aside.timers.values())
     about = {
         "shard": shard.index,

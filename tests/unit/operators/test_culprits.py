@@ -88,6 +88,17 @@ def test_a_keyed_operator_loses_only_the_rows_of_the_keys_that_raise() -> None:
     assert values(operator) == {"a": [1, 5, 6], "b": [2], "c": [7]}, "b is what it was before the epoch; d never came"
 
 
+def test_state_on_disk_is_put_back_between_tries() -> None:
+    class Spilling(Add):
+        spill = "1 MB"
+
+    operator = fresh(Spilling())
+    search(operator, table(*((f"k{n}", n) for n in range(2_000))))
+    found = search(operator, table(*((f"k{n}", -1 if n == 700 else 1) for n in range(2_000))))
+    assert list(found.rows["rows"]) == [700]
+    assert operator._keyed.values["k700"] == ([700],) and operator._keyed.values["k701"] == ([701, 1],)
+
+
 def test_many_keys_that_raise_are_found_in_one_pass() -> None:
     operator = fresh(Add())
     rows = table(*((f"k{n}", -1 if n % 3 else n) for n in range(600)))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from perseid.errors import CorruptData
-from perseid.storage.dead_letters import Aside, all_letters, epochs_with, identities, left_out, put_aside
+from perseid.storage.dead_letters import Aside, LeftOut, all_letters, epochs_with, identities, left_out, put_aside
 from perseid.storage.store import Store
 from perseid.vocabulary import Epoch, OperatorName, ShardId
 
@@ -33,7 +33,7 @@ def aside(name: str, rows: pa.Table, places: list[int]) -> tuple[pa.Table, list[
 
 def test_the_rows_put_aside_are_left_out_and_equal_ones_are_told_apart(tmp_path: Path) -> None:
     store = Store.at(str(tmp_path))
-    assert put_aside(store, ShardId(O, 0), Epoch(4), 9, Aside({"rows": aside("rows", ROWS, [1, 2, 3])}))
+    assert put_aside(store, ShardId(O, 0), Epoch(4), 9, Aside({"rows": aside("rows", ROWS, [1, 2, 3])}), LeftOut())
     absent = left_out(store, O, Epoch(4))
     assert absent.kept({"rows": ROWS})["rows"].equals(ROWS.take(pa.array([0, 4])))
     mine = ROWS.take(pa.array([0, 2, 4]))  # as another shard of another division has them
@@ -49,7 +49,7 @@ def test_rows_of_several_inputs_and_timers_lie_in_one_file(tmp_path: Path) -> No
     other = pa.table({"k": ["a", "z"], "n": [1, 2]})
     rows = {"left": aside("left", ROWS, [4]), "right": aside("right", other, [0])}
     timer = "Timer(key='a', at_ms=5, kind='event', name='')"
-    assert put_aside(store, ShardId(O, 2), Epoch(1), 9, Aside(rows, {timer: "KeyError: 1"}))
+    assert put_aside(store, ShardId(O, 2), Epoch(1), 9, Aside(rows, {timer: "KeyError: 1"}), LeftOut())
     absent = left_out(store, O, Epoch(1))
     kept = absent.kept({"left": ROWS, "right": other})
     assert repr(kept["left"].to_pylist()) == repr(ROWS.slice(0, 4).to_pylist())  # nan is not nan
@@ -65,8 +65,13 @@ def test_rows_of_several_inputs_and_timers_lie_in_one_file(tmp_path: Path) -> No
 
 def test_a_file_is_never_replaced_and_a_torn_one_is_not_taken_for_none(tmp_path: Path) -> None:
     store = Store.at(str(tmp_path))
-    for place in (0, 1):  # the second time the first still counts
-        assert put_aside(store, ShardId(O, 0), Epoch(4), 9, Aside({"rows": aside("rows", ROWS, [place])}))
+    first, second = (Aside({"rows": aside("rows", ROWS, [place])}) for place in (0, 1))
+    nothing = LeftOut()
+    assert put_aside(store, ShardId(O, 0), Epoch(4), 9, first, nothing)
+    assert not put_aside(store, ShardId(O, 0), Epoch(4), 9, second, nothing), "a host thought dead comes too late"
+    known = left_out(store, O, Epoch(4))
+    assert len(known.rows) == 1
+    assert put_aside(store, ShardId(O, 0), Epoch(4), 9, second, known), "but one that knows of the first may add to it"
     assert len(left_out(store, O, Epoch(4)).rows) == 2
     file = tmp_path / "dead-letters" / "count" / "epoch=4" / "0.arrow"
     file.write_bytes(file.read_bytes()[:-20])
