@@ -30,7 +30,12 @@ def test_seeds_draw_all_shapes_schemes_and_settings() -> None:
     assert {s.settings.scheme.name for s in many} == set(scenarios.SCHEMES)
     assert {len(s.topology.units) for s in many} >= {1, 2, 3, 4, 5}
     assert {s.settings.keep for s in many} == {1, 2, 3, 4}
-    assert {st.preservation for s in many for st in s.topology.streams} == {"transient", "retained", "buffered", "durable"}
+    assert {st.preservation for s in many for st in s.topology.streams} == {
+        "transient",
+        "retained",
+        "buffered",
+        "durable",
+    }
 
 
 def test_a_new_scheme_joins_by_joining_the_registry(monkeypatch: pytest.MonkeyPatch) -> None:
