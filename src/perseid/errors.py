@@ -17,6 +17,7 @@
     ├── ScaleFailed           an operator could not be scaled; it has the shards it had
     ├── RequestFailed         a checkpoint or a restore that was asked for did not happen; the application goes on
     ├── SourceChanged         a source slice is no longer the bytes it was
+    ├── MalformedLine         a line of a file does not fit its schema, and malformed="fail"
     ├── FaultError            a test's fault names what is not there, or came to nothing
     ├── SimulationError       a simulation was asked for something that cannot be
     │   ├── UnknownFault      a fault or a target that there is not
@@ -107,6 +108,10 @@ class RequestFailed(PerseidError):
 
 class SourceChanged(PerseidError):
     """A source slice that was read before is no longer the same bytes."""
+
+
+class MalformedLine(PerseidError):
+    """A line of a file does not fit the schema of its source, which says that this ends the application."""
 
 
 class FaultError(PerseidError):

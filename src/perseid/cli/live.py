@@ -65,10 +65,11 @@ class View:
             "epoch time", figures.duration(progress.epoch_ms), "rows out", figures.count(progress.rows_out),
             "faults", Text(str(progress.faults), "yellow" if progress.faults else ""),
         )  # fmt: skip
-        if progress.late_rows or progress.dead_letters:
+        aside = progress.dead_letters + progress.malformed_lines
+        if progress.late_rows or aside:
             numbers.add_row(
                 "late rows", figures.count(progress.late_rows),
-                "dead letters", Text(figures.count(progress.dead_letters), "yellow" if progress.dead_letters else ""),
+                "dead letters", Text(figures.count(aside), "yellow" if aside else ""),
                 "", "",
             )  # fmt: skip
         rate = Text.assemble(

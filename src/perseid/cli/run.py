@@ -55,6 +55,9 @@ def run(
     checkpoint_seconds: Annotated[float, typer.Option(help="Seconds for one checkpoint.")] = 10.0,
     scheme: Annotated[Scheme, typer.Option(help="When and how checkpoints are taken.")] = Scheme.adaptive,
     available_now: Annotated[bool, typer.Option("--available-now", help="Stop when all input is processed.")] = False,
+    close_windows: Annotated[
+        bool, typer.Option("--close-windows", help="Close the last windows, too, when all input is processed.")
+    ] = False,
     max_rows_per_epoch: Annotated[int | None, typer.Option(min=1, help="Admit at most so many rows per epoch.")] = None,
     app: Annotated[str | None, typer.Option(help="Which variable holds the App, if there are several.")] = None,
     every_s: Annotated[
@@ -74,6 +77,8 @@ def run(
         if master is None:  # our own session has room for as many as we like
             hosts, spares = hosts or LOCAL_HOSTS, LOCAL_SPARES if spares is None else spares
         settings = start_settings(hosts, spares, checkpoint_seconds, scheme, available_now, max_rows_per_epoch)
+        if close_windows:
+            settings["close_windows_at_end"] = True
         root = root or f".perseid/{application.name}"
         run_and_watch(application, root, master, settings, as_json=as_json, every_s=every_s)
 

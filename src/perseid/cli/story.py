@@ -30,7 +30,7 @@ def tone(record: Record) -> str:
     kind = str(record.get("kind", ""))
     if kind in ("host_lost", "operator_failed", "checkpoint_failed", "epoch_failed"):
         return "red"
-    if kind in ("recovery_started", "dead_letters", "warning", "period_too_short"):
+    if kind in ("recovery_started", "dead_letters", "malformed_lines", "warning", "period_too_short"):
         return "yellow"
     if kind in ("recovery_finished", "checkpoint_committed", "host_ready"):
         return "green"
@@ -217,6 +217,10 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
         f"operator {r['operator']}, shard {r['shard']}, failed in epoch {r['epoch']}: {r['error']}"
     ),
     "dead_letters": _dead_letters,
+    "malformed_lines": lambda r: (
+        f"source {r['source']}: {_amount(r['lines'], 'line')} of epoch {r['epoch']} do not fit the schema and were put aside as dead"
+        f" letters; the first: {r['first']}"
+    ),
     "journal_dropped": lambda r: f"{counted(r['records'], 'record')} of the journal could not be written and are gone",
     "app_stopped": lambda r: (
         f"application stopped: {r['reason']}"

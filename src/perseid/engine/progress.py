@@ -45,6 +45,7 @@ class Progress:
     late_rows: int = 0
     dead_letters: int = 0  # rows put aside since the start of this driver
     dead_letter_error: str = ""  # operator, epoch and error of the newest
+    malformed_lines: int = 0  # of files, put aside since the root was new
     checkpoints: int = 0  # committed since the start of this driver
     last_checkpoint: CheckpointStatus | None = None  # also if an earlier driver took it
     failed_checkpoints: int = 0  # since the start of this driver

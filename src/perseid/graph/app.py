@@ -111,6 +111,11 @@ class App:
         ``trigger``             the shortest time from one epoch to the next (a ``Duration``); None: as fast as it goes
         ``max_rows_per_epoch``  how much of each source one epoch takes at most; default 1,000,000
         ``available_now``       True: process what the sources have now, then stop
+        ``close_windows_at_end``  True: at the end of the input the watermark goes to the end of time, so that the last windows
+                                close; rows that come in a later run are late then. False: never. Default: where every source is
+                                finished for good (``table``, ``generator`` with ``rows``), not where more may come
+        ``align``               how far one source may run ahead of another in event time (a ``Duration``), where operators tell
+                                their event times; None: as far as it comes
         ``heartbeat``           how often hosts are pinged; default ``every(milliseconds=100)``
         ``queue``               how many epochs may wait between two units; default 2
         ``keep``                how many checkpoints are kept; default 3

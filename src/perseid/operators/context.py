@@ -33,10 +33,13 @@ class Context:
 
     epoch: Epoch
     time_ms: int  # processing time of the epoch, the same in every replay
-    watermark_ms: int | None = None  # rows before it are late; None without event time
+    watermark_ms: int | None = (
+        None  # rows before it are late; None without event time, or while an input had no rows yet
+    )
     shard: ShardId = _ANY_SHARD
     key: tuple[str, ...] | Mapping[str, tuple[str, ...]] = ()  # key columns, by input where they differ
     event_time: EventTime | None = None
+    last_epoch: bool = False  # the input has ended: the watermark is the end of time, and no row is late
     timers: Timers = field(default_factory=Timers)  # the shard's own: run_epoch puts them here
 
     late_rows: int = 0  # dropped in this epoch

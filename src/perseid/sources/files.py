@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from itertools import islice
@@ -25,6 +25,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from perseid.errors import SettingsError, SourceChanged
 from perseid.sources.listing import Found, Listing, listing
+from perseid.sources.malformed import COLUMN, Aside, Malformed, MalformedLines, with_column
 from perseid.sources.ordered_scan import FileSlice, ordered_scan, unordered_scan
 from perseid.sources.record_log import Record, RecordLog
 from perseid.storage.sealed import seal, unseal
@@ -37,6 +38,8 @@ LIST_EVERY_MS = 100
 _LIST_SHARE = 10  # and at most a tenth of the time goes into listing
 _SAMPLE_BYTES = 64 << 10
 _INFER_FILES = 100
+_CORRUPT_COLUMN = "columnNameOfCorruptRecord"
+_SPARKS_OWN = frozenset({"mode", _CORRUPT_COLUMN.lower()})  # who sets these, sees to malformed lines himself
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
 _COMPRESSION = 4  # rows in a compressed file, a guess
 
@@ -50,12 +53,16 @@ def files(
     format: FileFormat = "parquet",
     options: Mapping[str, object] | None = None,
     pattern: str | None = None,
+    malformed: Malformed | None = None,
 ) -> Files:
     """A source of all files below a folder, those that are there and those that come.
 
     ``schema`` is a ``StructType`` or DDL string; without it, it is found out from the files that are there at the first
     start, and kept. Text has one string column, ``value`` unless the schema names it. ``options`` are those of
     ``spark.read``; ``pattern`` picks file names (``"*.json"``). ``path`` may be any URI that pyarrow.fs knows.
+
+    ``malformed`` says what becomes of a line of JSON or CSV that does not fit the schema: ``"aside"`` (the default) puts it into the
+    dead letters and goes on, ``"fail"`` ends the application, ``"null"`` reads what can be read of it and nulls, as Spark does.
 
     Move files into the folder when they are complete, and do not change them afterwards. Names that begin with ``_``
     or ``.`` are ignored. Files are taken in the order of their modification times.
@@ -71,7 +78,22 @@ def files(
         raise SettingsError("sources.files: expected a folder, got an empty path")
     if schema is not None and not isinstance(schema, StructType | str):
         raise SettingsError(f"sources.files: expected schema as a StructType or DDL string, got {schema!r}")
-    return Files(fspath(path), schema, format, dict(options or {}), pattern)
+    given = {name.lower() for name in options or {}}
+    if malformed is not None:
+        if malformed not in ("aside", "fail", "null"):
+            raise SettingsError(f'sources.files: expected malformed="aside", "fail" or "null", got {malformed!r}')
+        if format not in ("json", "csv"):
+            raise SettingsError(
+                f"sources.files: malformed={malformed!r} is for json and csv; {format} has no such lines"
+            )
+        if malformed != "null" and given & _SPARKS_OWN:
+            theirs = ", ".join(sorted(given & _SPARKS_OWN))
+            raise SettingsError(
+                f"sources.files: malformed={malformed!r} and Spark's option {theirs}: leave one of them out"
+            )
+    elif format in ("json", "csv") and not given & _SPARKS_OWN:
+        malformed = "aside"
+    return Files(fspath(path), schema, format, dict(options or {}), pattern, malformed or "null")
 
 
 @dataclass(eq=False)
@@ -83,6 +105,7 @@ class Files:
     format: FileFormat = "parquet"
     options: Mapping[str, object] = field(default_factory=dict)
     pattern: str | None = None
+    malformed: Malformed = "null"
     kind: str = field(default="files", init=False)
     _spark: SparkSession = field(init=False, repr=False)
     _listing: Listing = field(init=False, repr=False)
@@ -91,6 +114,8 @@ class Files:
     _known: set[str] = field(default_factory=set, init=False, repr=False)
     _rows_before: list[int] = field(default_factory=lambda: [0], init=False, repr=False)  # [n]: in files before n
     _ready: DataFrameReader = field(init=False, repr=False)  # made once: options and schema are many calls to the JVM
+    _bad: MalformedLines | None = field(default=None, init=False, repr=False)  # None: nobody looks for them
+    _checked: DataFrameReader = field(init=False, repr=False)  # tells of lines that do not fit
     _list_at_ms: int = field(default=0, init=False, repr=False)
     _unready: set[str] = field(default_factory=set, init=False, repr=False)
 
@@ -104,8 +129,14 @@ class Files:
             self._remember(record["path"], record["rows"])
         self._type = self._find_schema(f"{folder}/schema.json", store)
         self._ready = self._reader().schema(self._type)
+        self._bad = None
+        if self.format in ("json", "csv") and not {name.lower() for name in self.options} & _SPARKS_OWN:
+            self._bad = MalformedLines.open(self.malformed, self._type, store, folder)
+            self._checked = self._reader().option(_CORRUPT_COLUMN, COLUMN).schema(with_column(self._type))
 
     def end(self, start: Offset, max_rows: int | None, now_ms: int) -> Offset:
+        if self._bad is not None:
+            self._bad.begin(start)
         enough = None if max_rows is None else self._rows_before[start] + max_rows
         if (enough is None or self._rows_before[-1] < enough) and now_ms >= self._list_at_ms:
             self._discover(now_ms)
@@ -116,10 +147,26 @@ class Files:
 
     def read(self, start: Offset, end: Offset) -> DataFrame:
         parquet = self.format == "parquet"
-        return ordered_scan(self._spark, self._slices(start, end), self._load, self._type, parquet=parquet)
+        load = self._loader(start, end)
+        return ordered_scan(self._spark, self._slices(start, end), load, self._type, parquet=parquet)
 
     def read_unordered(self, start: Offset, end: Offset) -> DataFrame:
-        return unordered_scan(self._spark, self._slices(start, end), self._load, self._type)
+        return unordered_scan(self._spark, self._slices(start, end), self._loader(start, end), self._type)
+
+    @property
+    def malformed_lines(self) -> int:
+        """Lines put aside since the root was new."""
+        return self._bad.total if self._bad is not None else 0
+
+    def set_aside(self, start: Offset, end: Offset) -> Aside | None:
+        """Put the lines of a slice that do not fit the schema into the dead letters; None if there are no new ones."""
+        if self._bad is None or start == end or self._bad.mode_of(start) != "aside":
+            return None
+        return self._bad.set_aside(self._load_checked, start, self._slices(start, end))
+
+    def expects_malformed(self, start: Offset, end: Offset) -> bool:
+        """Had the slice before such lines? Then it is better to look before this one is read."""
+        return self._bad is not None and start < end and self._bad.looks_first(start, end)
 
     def rows(self, start: Offset, end: Offset) -> int | None:
         return self._rows_before[end] - self._rows_before[start] if self.format == "parquet" else None
@@ -190,8 +237,16 @@ class Files:
             )
         return FileSlice(self._listing.uri(path), now.size)
 
+    def _loader(self, start: Offset, end: Offset) -> Callable[[list[str]], DataFrame]:
+        if self._bad is None or self._bad.mode_of(start) == "null":
+            return self._load
+        return self._bad.loader(self._load_checked, start, end)
+
     def _load(self, paths: list[str]) -> DataFrame:
         return self._ready.load(paths)
+
+    def _load_checked(self, paths: list[str]) -> DataFrame:
+        return self._checked.load(paths)
 
     def _reader(self) -> DataFrameReader:
         options = {name: str(value) for name, value in self.options.items()}
@@ -235,6 +290,8 @@ class Files:
             self._listing.again(file.path)
         slices = [FileSlice(self._listing.uri(file.path), file.size) for file in ready]
         reader = self._reader().option("inferSchema", "true") if self.format == "csv" else self._reader()
+        if self.malformed != "null":
+            reader = reader.option("mode", "DROPMALFORMED")  # else bad lines would be a column of the schema
         schema = reader.load([file.escaped for file in slices]).schema
         store.write(path, [seal(json.loads(schema.json()))])
         return schema

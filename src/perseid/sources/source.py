@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from pyspark.sql import DataFrame, SparkSession
 
+from perseid.sources.malformed import Aside, Malformed
 from perseid.storage.store import Store
 from perseid.vocabulary import Offset
 
@@ -51,6 +52,30 @@ class UnorderedSource(Source, Protocol):
 
     def read_unordered(self, start: Offset, end: Offset) -> DataFrame:
         """The rows of ``[start, end)``, in any order."""
+
+
+@runtime_checkable
+class MalformedSource(Source, Protocol):
+    """A source whose rows may not fit its schema. Such a row fails the Spark job that reads it, until it was put aside."""
+
+    malformed: Malformed
+
+    @property
+    def malformed_lines(self) -> int:
+        """Lines put aside since the root was new."""
+
+    def expects_malformed(self, start: Offset, end: Offset) -> bool:
+        """Is it better to look for them before the slice is read?"""
+
+    def set_aside(self, start: Offset, end: Offset) -> Aside | None:
+        """Put those of a slice aside, for good; None if there are no new ones."""
+
+
+@runtime_checkable
+class GrowingSource(Source, Protocol):
+    """A source that is finished in one run and may have more rows in the next: the end of its rows is not the end of time."""
+
+    grows: bool
 
 
 @runtime_checkable

@@ -61,6 +61,7 @@ class StreamSource:
     available_now: bool = False
     ahead: int = 100
     kind: str = field(default="stream", init=False)
+    grows: bool = field(default=True, init=False)  # Spark's source has more the next time
     _spark: SparkSession = field(init=False, repr=False)
     _store: Store = field(init=False, repr=False)
     _folder: str = field(init=False, repr=False)

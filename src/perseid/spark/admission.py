@@ -1,5 +1,7 @@
 """Admission: which rows make the next epoch. The slice of every source is in the ledger before any of it is processed (M1).
 
+At the end of an input that is finished for good a last epoch without rows is admitted, in which all windows close.
+
 One thread looks at the sources, writes admissions and commits, and joins those that come together into one durable append.
 """
 
@@ -11,12 +13,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from perseid.engine import events as on
+from perseid.engine.event_time_alignment import EventTimeAlignment
 from perseid.errors import PerseidError, StorageFailed
-from perseid.sources.source import PendingSource, Source
+from perseid.sources.source import GrowingSource, PendingSource, Source
 from perseid.spark.settings import Settings
+from perseid.spark.watermarks import EventTimes
 from perseid.storage.ledger import Ledger
 from perseid.storage.records import Admitted, Committed
-from perseid.vocabulary import Epoch, Offset, SourceName, UnitName
+from perseid.vocabulary import Epoch, Offset, OperatorName, SourceName, UnitName
 
 POLL_S = 0.005
 IDLE_POLL_S = 0.05
@@ -34,13 +38,16 @@ class Admission:
         ledger_lock: threading.Lock,
         settings: Settings,
         now_ms: Callable[[], int],
-        timer_due: Callable[[int], bool],
+        timer_due: Callable[[int, Sequence[OperatorName]], bool],
         post: Callable[[on.Event], None],
         admitted: Callable[[Admitted], None],
+        event_times: EventTimes | None = None,
+        alignment: EventTimeAlignment | None = None,
     ) -> None:
         self._sources, self._units, self._ledger = sources, units, ledger
         self._lock, self._settings = ledger_lock, settings
         self._now_ms, self._timer_due, self._post, self._told = now_ms, timer_due, post, admitted
+        self._event_times, self._alignment = event_times, alignment
         self._items: queue.SimpleQueue[Epoch | str] = queue.SimpleQueue()
         self._wanted: Epoch | None = None
         self._finished: queue.SimpleQueue[Committed] = queue.SimpleQueue()  # epochs whose commits are not written yet
@@ -93,12 +100,15 @@ class Admission:
         going = self._take_in()
         if self._wanted is not None and time.monotonic() >= self._due_s:
             admitted = self._look(self._wanted)
+            read = admitted is None and self._all_read()
+            if read and self._closes_windows():
+                admitted = self._last(self._wanted)
             if admitted is not None:
                 self._append(admitted)
                 self._wanted = None
                 self._told(admitted)
                 self._post(on.EpochAdmitted(admitted.epoch))
-            elif self._all_read():
+            elif read:
                 self._append()
                 self._wanted = None
                 self._post(on.NothingToAdmit(finished=True))
@@ -129,11 +139,31 @@ class Admission:
     def _all_read(self) -> bool:
         """Nothing is left to read: for ever, or (``available_now``) of what there was; and nothing is on its way that could make
         a timer due."""
-        if any(self._ledger.committed(unit) < self._ledger.last_admitted for unit in self._units):
+        if not self._quiet:
             return False
         if self._settings.available_now:
             return not any(isinstance(s, PendingSource) and s.pending() for s in self._sources.values())
         return all(s.finished(self._start(n)) for n, s in self._sources.items())
+
+    @property
+    def _quiet(self) -> bool:
+        """Nothing is on its way."""
+        return all(self._ledger.committed(unit) >= self._ledger.last_admitted for unit in self._units)
+
+    def _closes_windows(self) -> bool:
+        """Is this the end of time? By default where every source is finished for good, and not only for this run."""
+        if self._event_times is None or self._ledger.ended or not self._ledger.last_admitted:
+            return False
+        if self._settings.close_windows_at_end is not None:
+            return self._settings.close_windows_at_end
+        return all(
+            s.finished(self._start(n)) and not (isinstance(s, GrowingSource) and s.grows)
+            for n, s in self._sources.items()
+        )
+
+    def _last(self, epoch: Epoch) -> Admitted:
+        now_ms = max(self._now_ms(), self._ledger.last_time_ms)
+        return Admitted(epoch, now_ms, {n: (self._start(n), self._start(n)) for n in self._sources}, last=True)
 
     def _start(self, source: SourceName) -> Offset:
         return self._ledger.offset(source)
@@ -145,11 +175,15 @@ class Admission:
         for name, source in self._sources.items():
             start = self._start(name)
             slices[name] = (start, source.end(start, self._settings.max_rows_per_epoch, now_ms))
-        if all(start == end for start, end in slices.values()) and not self._timer_due(now_ms):
+        if self._alignment is not None:
+            for name in self._alignment.waiting([n for n, (start, end) in slices.items() if start < end]):
+                slices[name] = (slices[name][0], slices[name][0])
+        idle = self._event_times.idle(now_ms, quiet=self._quiet) if self._event_times is not None else ()
+        if all(start == end for start, end in slices.values()) and not self._timer_due(now_ms, idle):
             return None
         if self._settings.trigger is not None:
             self._due_s = max(self._due_s + self._settings.trigger.seconds, time.monotonic())
-        return Admitted(epoch, now_ms, slices)
+        return Admitted(epoch, now_ms, slices, idle)
 
     def _append(self, *admitted: Admitted) -> None:
         if self._finished.empty() and not self._commits and not admitted:

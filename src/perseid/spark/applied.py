@@ -73,6 +73,7 @@ def apply_epoch(
             epoch=epoch,
             time_ms=request["time_ms"],
             watermark_ms=request["watermark_ms"],
+            last_epoch=request.get("last", False),
             shard=shard,
             key=spec.key,
             event_time=spec.event_time,

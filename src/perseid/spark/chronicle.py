@@ -13,6 +13,7 @@ from perseid.engine import events as on
 from perseid.engine.controller import Controller, Past
 from perseid.engine.progress import CheckpointStatus, HostStatus, Progress
 from perseid.errors import headline
+from perseid.sources.malformed import Aside
 from perseid.spark.hosts import HostLink
 from perseid.spark.loads import HotKey
 from perseid.spark.reports import Report, Reports
@@ -81,7 +82,8 @@ class Chronicle:
     def admitted(self, admitted: Admitted, rows: int | None) -> None:
         self._begun[admitted.epoch] = time.monotonic()
         slices = {name: list(bounds) for name, bounds in admitted.slices.items()}
-        self.record("epoch_admitted", epoch=admitted.epoch, slices=slices, rows=rows, time_ms=admitted.time_ms)
+        more = {"last": True} if admitted.last else {}
+        self.record("epoch_admitted", epoch=admitted.epoch, slices=slices, rows=rows, time_ms=admitted.time_ms, **more)
 
     def finished(
         self, unit: UnitName, admitted: Admitted, reports: Mapping[ShardId, Report], rows: int | None, units: int
@@ -226,6 +228,17 @@ class Chronicle:
     def warning(self, message: str) -> None:
         self.record("warning", message=message)
         self.say(message)
+
+    def malformed(self, source: str, epoch: Epoch, aside: Aside) -> None:
+        self.record(
+            "malformed_lines",
+            source=source,
+            epoch=epoch,
+            lines=aside.lines,
+            files=list(aside.files[:10]),
+            first=aside.first,
+        )
+        self.say(f"source {source}: {aside.lines:,} lines do not fit the schema and were put aside as dead letters")
 
     def hot_key(self, hot: HotKey) -> None:
         self.record("hot_key", operator=hot.operator, key=hot.key, share=hot.share)

@@ -83,6 +83,7 @@ class Compiled:
     operators: dict[str, CompiledOperator]
     unordered: frozenset[str]  # sources whose rows only operators read to which any order is the same
     moved: Moved
+    timed: Mapping[str, tuple[str, ...]]  # by operator with event time: its inputs that have the column
     warnings: tuple[str, ...] = ()  # what may come out otherwise when it is computed again, or is lost in a recovery
 
 
@@ -149,7 +150,15 @@ def compile_graph(spark: SparkSession, own: SparkSession, graph: Graph) -> Compi
     warned += [warning for node in graph.operators for warning in shared_containers(node.name, node.operator)]
     unordered = [source.name for source in graph.sources if _any_order(graph, source.name, operators)]
     schemas = {name: df.schema for name, df in frames.items()}
-    return Compiled(schemas, operators, frozenset(unordered), Moved(schemas), tuple(warned))
+    timed = {
+        n.name: _timed_inputs(n, n.event_time.column, schemas) for n in graph.operators if n.event_time is not None
+    }
+    return Compiled(schemas, operators, frozenset(unordered), Moved(schemas), timed, tuple(warned))
+
+
+def _timed_inputs(node: StatefulNode, column: str, schemas: Mapping[str, StructType]) -> tuple[str, ...]:
+    pairs = zip(node.inputs, node.input_names, strict=True)
+    return tuple(name for stream, name in pairs if column in schemas[stream].fieldNames())
 
 
 def _any_order(graph: Graph, stream: str, operators: Mapping[str, CompiledOperator]) -> bool:

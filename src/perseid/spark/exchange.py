@@ -47,6 +47,7 @@ class EpochHeader:
     epoch: int
     time_ms: int
     watermark_ms: int | None
+    last: bool = False  # the input has ended
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,7 @@ class Exchange:
             "epoch": header.epoch,
             "time_ms": header.time_ms,
             "watermark_ms": header.watermark_ms,
+            "last": header.last,
         }
         schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
         rows = (self._as_sent(batch, schema) for batch in (() if recall else batches))

@@ -147,7 +147,7 @@ class Frames:
         exchange = Exchange(
             operator=name,
             version=routing.version,
-            epochs=tuple(EpochHeader(a.epoch, a.time_ms, self.watermark_ms(name, a.epoch)) for a in epochs),
+            epochs=tuple(EpochHeader(a.epoch, a.time_ms, self.watermark_ms(name, a.epoch), a.last) for a in epochs),
             release=release.get(name, Epoch(0)),
             shards=tuple(shards),
             secret=self.secret,

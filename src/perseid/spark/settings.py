@@ -24,6 +24,8 @@ class Settings:
     trigger: Duration | None = None  # None: the next epoch begins when the last has ended
     max_rows_per_epoch: int | None = 1_000_000
     available_now: bool = False
+    close_windows_at_end: bool | None = None  # None: where all sources are finished for good
+    align: Duration | None = None  # so far one source may be ahead of another in event time; None: as far as it comes
     heartbeat: Duration = field(default_factory=lambda: every(milliseconds=100))
     queue: int = 2
     keep: int = 3
@@ -59,9 +61,9 @@ class Settings:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 wrong.append(f"{name}: expected a whole number of at least {least}, got {value!r}")
-        for name in ("trigger", "heartbeat", "start_timeout", "lease_timeout", "journal_age"):
+        for name in ("trigger", "align", "heartbeat", "start_timeout", "lease_timeout", "journal_age"):
             value = getattr(settings, name)
-            if not (isinstance(value, Duration) or (value is None and name == "trigger")):
+            if not (isinstance(value, Duration) or (value is None and name in ("trigger", "align"))):
                 wrong.append(f"{name}: expected a length of time such as every(seconds=1), got {value!r}")
         try:
             byte_size(settings.journal_size)
@@ -70,6 +72,9 @@ class Settings:
         keep_input: object = settings.keep_input
         if not isinstance(keep_input, bool):
             wrong.append(f"keep_input: expected True or False, got {keep_input!r}")
+        close: object = settings.close_windows_at_end
+        if close is not None and not isinstance(close, bool):
+            wrong.append(f"close_windows_at_end: expected True, False or None, got {close!r}")
         clock: object = settings.clock
         if clock is not None and not callable(clock):
             wrong.append(f"clock: expected a function that gives milliseconds, got {clock!r}")

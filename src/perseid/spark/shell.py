@@ -13,6 +13,7 @@ import secrets
 import threading
 import time
 import warnings
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,10 +21,12 @@ from pyspark.sql import DataFrame, SparkSession
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.controller import Controller, EngineSettings
+from perseid.engine.event_time_alignment import EventTimeAlignment
 from perseid.engine.progress import Progress
 from perseid.errors import PerseidError, PerseidWarning, StorageFailed
 from perseid.graph.graph import Graph
 from perseid.graph.topology import Topology
+from perseid.sources.source import MalformedSource
 from perseid.spark.admission import Admission
 from perseid.spark.arrow_batches import bound_by_rows
 from perseid.spark.asked import Asked
@@ -45,7 +48,7 @@ from perseid.spark.sibling import sibling_of
 from perseid.spark.size_messages import ask_message
 from perseid.spark.streams import Streams
 from perseid.spark.unit_worker import UnitWorker
-from perseid.spark.watermarks import EventTimes
+from perseid.spark.watermarks import EventTimes, event_time_key, event_times, inputs_of_sources
 from perseid.spark.workers import Workers
 from perseid.storage import layout
 from perseid.storage.journal import Journal
@@ -100,7 +103,6 @@ class Shell:
         self.chronicle = Chronicle(name, journal, self.reports)
         self._undo.callback(self.chronicle.close)
         self.ledger = Ledger.open(store, self.lease)
-        self.event_times = EventTimes(graph, self.ledger)
         self.ledger_lock = threading.Lock()
         self.checkpoints = Checkpoints(store, self._unreadable, lease=self.lease)
         self.checkpoints.discard_unfinished()
@@ -116,6 +118,8 @@ class Shell:
             bound_by_rows(own, self.compiled.schemas.values())
         for warning in self.compiled.warnings:
             self._advise(warning)
+        self.event_times = EventTimes(graph, self.ledger, self.compiled.timed)
+        self.alignment = self._aligned()
         past = read_past(store, graph, self.ledger, self.checkpoints)
         own_root(store, graph)
         self.loads = Loads()
@@ -166,9 +170,11 @@ class Shell:
             self.ledger_lock,
             settings,
             settings.clock or now_ms,
-            lambda at_ms: self.reports.timer_due(at_ms, self.event_times.next_watermarks_ms()),
+            lambda at_ms, idle: self.reports.timer_due(at_ms, self.event_times.next_watermarks_ms(idle)),
             self.post,
             lambda admitted: self.chronicle.admitted(admitted, self._rows(admitted)),
+            self.event_times if self.compiled.timed else None,
+            self.alignment,
         )
         self.keeper = Keeper(
             graph,
@@ -236,7 +242,23 @@ class Shell:
             lambda: self.hosts.addresses,
             self.post,
             self._unit_finished,
+            self.chronicle.malformed,
         )
+
+    def _aligned(self) -> EventTimeAlignment | None:
+        if self.settings.align is None:
+            return None
+        inputs = inputs_of_sources(self.graph, self.compiled.timed)
+        alignment = EventTimeAlignment(self.settings.align.ms, inputs)
+        before = self.ledger.event_times_ms(self.ledger.last_admitted)
+        alignment.seen((), before, [name for names in inputs.values() for name in names])
+        return alignment
+
+    def _timed_inputs(self, unit: UnitName) -> list[OperatorName]:
+        """The inputs with event time of a unit's operators, as the ledger names them."""
+        mine = {node.name for node in self.graph.operators if node.unit == unit}
+        timed = self.compiled.timed.items()
+        return [event_time_key(operator, name) for operator, names in timed if operator in mine for name in names]
 
     # -- what others ask ------------------------------------------------------------------------------------------
 
@@ -254,11 +276,16 @@ class Shell:
         return frames.node_to_run(stream)
 
     def _unit_finished(self, unit: UnitName, admitted: Admitted, reports: dict[ShardId, Report]) -> None:
-        self.event_times.finished(unit, admitted.epoch, reports)
+        self.event_times.finished(unit, admitted, reports)
+        if self.alignment is not None:
+            taken = [source for source, (start, end) in admitted.slices.items() if start < end]
+            self.alignment.seen(taken, event_times(reports), self._timed_inputs(unit))
         self.chronicle.finished(unit, admitted, reports, self._rows(admitted), len(self.topology.units))
 
     def progress(self) -> Progress:
-        return self.chronicle.progress(self.controller, self.hosts.links)
+        sources = [s.source for s in self.graph.sources]
+        malformed = sum(s.malformed_lines for s in sources if isinstance(s, MalformedSource))
+        return replace(self.chronicle.progress(self.controller, self.hosts.links), malformed_lines=malformed)
 
     # -- hosts' messages ------------------------------------------------------------------------------------------
 

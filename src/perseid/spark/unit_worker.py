@@ -6,32 +6,35 @@ import errno
 import os
 import queue
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from perseid.engine import commands as do
 from perseid.engine import events as on
-from perseid.errors import CorruptData, Fenced, PerseidError, StorageFailed
+from perseid.errors import CorruptData, Fenced, MalformedLine, PerseidError, StorageFailed
 from perseid.graph.graph import Graph, Unit
-from perseid.graph.nodes import SinkNode
+from perseid.graph.nodes import SinkNode, SourceNode
 from perseid.graph.topology import UnitShape
 from perseid.sinks.console import ConsoleSink
 from perseid.sinks.epoch_folders import EpochFolders
 from perseid.sinks.memory import MemorySink
 from perseid.sinks.noop import NoopSink
 from perseid.sinks.sink import MappedSink
+from perseid.sources.malformed import Aside, malformed_line
+from perseid.sources.source import MalformedSource
 from perseid.spark.channel import Address
 from perseid.spark.exchange import failure_in
 from perseid.spark.frames import EpochFrames, Frames
 from perseid.spark.jobs import cancel, tagged
 from perseid.spark.reports import Report, Reports
 from perseid.spark.streams import StreamGone, Streams
+from perseid.storage import layout
 from perseid.storage.lease import Lease
 from perseid.storage.ledger import Ledger
 from perseid.storage.records import Admitted
-from perseid.vocabulary import Attempt, Epoch, HostId, OperatorName, ShardId, UnitName
+from perseid.vocabulary import Attempt, Epoch, HostId, OperatorName, ShardId, SourceName, UnitName
 
 NO_SPACE = os.strerror(errno.ENOSPC)
 BAD_CHECKSUM = "CRC checksum verification failed"  # as Parquet says it
@@ -75,11 +78,13 @@ class UnitWorker:
         addresses: Callable[[], dict[HostId, Address]],
         post: Callable[[on.Event], None],
         finished: Callable[[UnitName, Admitted, dict[ShardId, Report]], None],
+        put_aside: Callable[[str, Epoch, Aside], None],
     ) -> None:
         self._spark, self._graph, self._unit, self._shape = spark, graph, unit, shape
         self._retaining = retaining
         self._frames, self._streams, self._ledger, self._lease = frames, streams, ledger, lease
         self._reports, self._addresses, self._post, self._finished = reports, addresses, post, finished
+        self._put_aside = put_aside
         self._name = UnitName(unit.name)
         self._commands: queue.SimpleQueue[do.RunEpoch | do.ReplayShards | None] = queue.SimpleQueue()
         self._cancelled: set[Attempt] = set()
@@ -111,7 +116,7 @@ class UnitWorker:
                 with tagged(self._spark, self._job(command.attempt)):
                     event = self._replay(command) if isinstance(command, do.ReplayShards) else self._run(command)
             except BaseException as error:
-                event = self._failure(command, error)
+                event = on.FatalError(str(error)) if isinstance(error, MalformedLine) else self._failure(command, error)
             self._cancelled.discard(command.attempt)
             self._post(event)
 
@@ -126,6 +131,12 @@ class UnitWorker:
         if command.again:
             for stream in self._unit.inputs:
                 self._streams.refresh(stream, command.epoch)
+        self._without_malformed([admitted], lambda: self._compute(command, admitted))
+        reports = self._reports.of_epoch(command.routing.shards_of(self._shape.operators), command.epoch)
+        self._finished(self._name, admitted, reports)
+        return on.UnitFinished(self._name, command.epoch, command.attempt)
+
+    def _compute(self, command: do.RunEpoch, admitted: Admitted) -> None:
         frames = self._frames.epoch(
             admitted,
             command.routing,
@@ -147,9 +158,42 @@ class UnitWorker:
                 _run_for_effect(frames.node(operator))
         finally:
             frames.forget()
-        reports = self._reports.of_epoch(command.routing.shards_of(self._shape.operators), command.epoch)
-        self._finished(self._name, admitted, reports)
-        return on.UnitFinished(self._name, command.epoch, command.attempt)
+
+    def _without_malformed(self, epochs: Sequence[Admitted], run: Callable[[], None]) -> None:
+        """Run it. If it meets lines that do not fit their schema, put those of that source aside, and run it again: once for a source."""
+        sources = {layout.encoded(n.name): n for n in self._graph.sources if n.unit == self._unit.name}
+        for node in sources.values():
+            self._set_aside(node, epochs, expected=True)
+        while True:
+            try:
+                return run()
+            except Exception as error:
+                found = malformed_line(str(error))
+                if found is None or found["source"] not in sources:
+                    raise
+                node = sources.pop(found["source"])
+                if self._set_aside(node, epochs):
+                    continue
+                if isinstance(node.source, MalformedSource) and node.source.malformed == "fail":
+                    raise MalformedLine(
+                        f"source {node.name!r}: a line of {found['file']} does not fit the schema: {found['line']!r}; to go on"
+                        ' after it, start again with malformed="aside" (it goes to the dead letters) or "null" on this source'
+                    ) from error
+                raise
+
+    def _set_aside(self, node: SourceNode, epochs: Sequence[Admitted], *, expected: bool = False) -> bool:
+        source, found = node.source, False
+        if not isinstance(source, MalformedSource):
+            return False
+        for admitted in epochs:
+            start, end = admitted.slices[SourceName(node.name)]
+            if expected and not source.expects_malformed(start, end):
+                continue
+            aside = source.set_aside(start, end)
+            if aside is not None:
+                found = True
+                self._put_aside(node.name, admitted.epoch, aside)
+        return found
 
     def _write(self, node: SinkNode, admitted: Admitted, frames: EpochFrames) -> None:
         self._lease.check()
@@ -193,17 +237,20 @@ class UnitWorker:
             admitted = self._admitted(Epoch(number))
             more = self._rows(admitted)
             if group and (len(group) == REPLAY_EPOCHS or rows + more > REPLAY_ROWS):
-                self._feed(command, group)
+                self._feed_without_malformed(command, group)
                 group, rows = [], 0
             group.append(admitted)
             rows += more
-        self._feed(command, group)
+        self._feed_without_malformed(command, group)
         self._reports.of_epoch(command.shards, command.last)
         return on.ReplayFinished(self._name, command.attempt)
 
     def _rows(self, admitted: Admitted) -> int:
         known = [n.source.rows(*admitted.slices[n.name]) for n in self._graph.sources if n.unit == self._unit.name]  # type: ignore[index]
         return sum(count or 0 for count in known)
+
+    def _feed_without_malformed(self, command: do.ReplayShards, group: list[Admitted]) -> None:
+        self._without_malformed(group, lambda: self._feed(command, group))
 
     def _feed(self, command: do.ReplayShards, group: list[Admitted]) -> None:
         self._check(command.attempt)

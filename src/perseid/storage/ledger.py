@@ -130,6 +130,11 @@ class Ledger:
         return self._index.last_admitted
 
     @property
+    def ended(self) -> bool:
+        """The last epoch of an input that ended was admitted: watermarks are at the end of time for good."""
+        return self._index.ended
+
+    @property
     def last_time_ms(self) -> int:
         """The time of the last admitted epoch; 0 if none."""
         return self._index.last_time_ms

@@ -25,12 +25,15 @@ class Admitted:
     epoch: Epoch
     time_ms: int
     slices: Mapping[SourceName, tuple[Offset, Offset]] = field(hash=False)
+    idle: tuple[OperatorName, ...] = ()  # inputs that do not hold the watermark back in this epoch
+    last: bool = False  # the input has ended: watermarks go to the end of time
     digest: str = field(init=False, compare=False)
     """Of the content alone: same epoch, time and slices, same digest, whoever admitted it."""
 
     def __post_init__(self) -> None:
         slices = sorted((name, int(start), int(end)) for name, (start, end) in self.slices.items())
-        content = json.dumps([int(self.epoch), int(self.time_ms), slices], separators=(",", ":"))
+        more = [list(self.idle), self.last] if self.idle or self.last else []
+        content = json.dumps([int(self.epoch), int(self.time_ms), slices, *more], separators=(",", ":"))
         object.__setattr__(self, "digest", xxhash.xxh3_64_hexdigest(content.encode()))
 
 
@@ -67,6 +70,7 @@ class Trimmed:
     offsets: Mapping[SourceName, Offset] = field(default_factory=dict)
     committed: Mapping[UnitName, Epoch] = field(default_factory=dict)
     event_times_ms: Mapping[OperatorName, int] = field(default_factory=dict)
+    ended: bool = False
 
 
 class Index:
@@ -80,6 +84,7 @@ class Index:
         self.last_time_ms = base.time_ms
         self.offsets = dict(base.offsets)
         self.committed = dict(base.committed)
+        self.ended = base.ended  # the last epoch of the input was admitted
         self.partitioned: dict[OperatorName, Partitioned] = {}
         self._maxima = {name: ([base.epoch], [at_ms]) for name, at_ms in base.event_times_ms.items()}
         for record in records:
@@ -94,6 +99,7 @@ class Index:
         if isinstance(record, Admitted):
             self.admitted[record.epoch] = record
             self.last_admitted, self.last_time_ms = record.epoch, record.time_ms
+            self.ended = self.ended or record.last
             self.offsets.update((name, end) for name, (_, end) in record.slices.items())
             return
         self.committed[record.unit] = record.epoch
@@ -146,16 +152,17 @@ class Index:
         assert epoch <= self.last_admitted, f"trim up to epoch {epoch}; admitted: up to {self.last_admitted}"
         if epoch <= self.base.epoch:
             return self
-        offsets, committed = dict(self.base.offsets), dict(self.base.committed)
+        offsets, committed, ended = dict(self.base.offsets), dict(self.base.committed), self.base.ended
         for record in self.records:
             if isinstance(record, Partitioned) or record.epoch > epoch:
                 continue
             if isinstance(record, Admitted):
                 offsets.update((name, end) for name, (_, end) in record.slices.items())
+                ended = ended or record.last
             else:
                 committed[record.unit] = record.epoch
         time_ms = self.admitted[epoch].time_ms
-        base = Trimmed(epoch, time_ms, offsets, committed, self.event_times_ms(epoch))
+        base = Trimmed(epoch, time_ms, offsets, committed, self.event_times_ms(epoch), ended)
         later = [r for r in self.records if not isinstance(r, Partitioned) and r.epoch > epoch]
         return Index(base, [*self.partitioned.values(), *later])
 
@@ -163,12 +170,14 @@ class Index:
 def to_json(record: Record) -> dict[str, Any]:
     if isinstance(record, Admitted):
         slices = {name: [int(start), int(end)] for name, (start, end) in record.slices.items()}
-        return {
+        admitted = {
             "admitted": int(record.epoch),
             "time_ms": int(record.time_ms),
             "slices": slices,
             "digest": record.digest,
         }
+        seldom = {"idle": list(record.idle), "last": record.last}
+        return admitted | {name: value for name, value in seldom.items() if value}
     if isinstance(record, Partitioned):
         shards = [[index, *slots] for index, slots in record.shards]
         return {"partitioned": record.operator, "declared": record.declared, "shards": shards}
@@ -182,7 +191,8 @@ def from_json(data: Mapping[str, Any]) -> Record:
         shards = tuple((index, (first, last)) for index, first, last in data["shards"])
         return Partitioned(OperatorName(data["partitioned"]), data["declared"], shards)
     slices = {SourceName(name): (Offset(start), Offset(end)) for name, (start, end) in data["slices"].items()}
-    record = Admitted(Epoch(data["admitted"]), data["time_ms"], slices)
+    idle = tuple(OperatorName(name) for name in data.get("idle", ()))
+    record = Admitted(Epoch(data["admitted"]), data["time_ms"], slices, idle, data.get("last", False))
     if record.digest != data["digest"]:
         raise CorruptData(f"epoch {record.epoch} has digest {record.digest}; the ledger says {data['digest']}")
     return record

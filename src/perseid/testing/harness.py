@@ -24,7 +24,7 @@ from perseid.errors import GraphError, OperatorFailed, PerseidWarning, SettingsE
 from perseid.graph.nodes import ROWS, StatefulNode
 from perseid.graph.operator_mistakes import operator_mistakes
 from perseid.operators.context import Context
-from perseid.operators.event_time import EventTime
+from perseid.operators.event_time import END_OF_TIME_MS, EventTime
 from perseid.operators.operator import Operator
 from perseid.operators.output import fit
 from perseid.scaling.routing import even_slots
@@ -94,6 +94,7 @@ class OperatorHarness:
         self._inputs = Inputs(keys, given)
         self._replay = replay
         self._epoch, self._time_ms = 0, 0
+        self._ended = self._last = False
         self._event_times_ms: dict[str, int] = {}
         self._shards = [(slots, fresh(operator)) for slots in even_slots(shards)]
         self._undeclared = UndeclaredState(name, operator)
@@ -135,6 +136,14 @@ class OperatorHarness:
         self.output = pa.concat_tables(tables_out, promote_options="permissive") if tables_out else None
         return [] if self.output is None else self.output.to_pylist()
 
+    def finish(self) -> list[dict[str, Any]]:
+        """The input has ended: run the last epoch, in which the watermark is the end of time, so that every window closes."""
+        self._ended = self._last = True
+        try:
+            return self.epoch()
+        finally:
+            self._last = False
+
     def _warn(self, found: list[str]) -> None:
         for warning in found:
             warnings.warn(warning, PerseidWarning, stacklevel=3)
@@ -149,6 +158,7 @@ class OperatorHarness:
             shard=ShardId(OperatorName(self._node.name), index),
             key=self._node.key,
             event_time=self._node.event_time,
+            last_epoch=self._last,
         )
         table = run_epoch(operator, inputs, context)
         if table is not None and self._schema is not None:
@@ -193,8 +203,13 @@ class OperatorHarness:
 
     @property
     def watermark_ms(self) -> int | None:
-        """Rows before it are late in the next epoch; None without event time, or before the first row."""
-        if self._node.event_time is None or not self._event_times_ms:
+        """Rows before it are late in the next epoch; None without event time, or before every input had rows."""
+        if self._node.event_time is None:
+            return None
+        if self._ended:
+            return END_OF_TIME_MS
+        timed = self._inputs.with_column(self._node.event_time.column)
+        if not self._event_times_ms or any(name not in self._event_times_ms for name in timed):
             return None
         return min(self._event_times_ms.values()) - self._node.event_time.delay.ms
 

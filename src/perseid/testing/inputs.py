@@ -51,6 +51,10 @@ class Inputs:
             self._learn(name, table)
         return tables
 
+    def with_column(self, column: str) -> list[str]:
+        """The inputs that have this column, or of which that is not known yet."""
+        return [n for n, t in self._empty.items() if t is None or not t.num_columns or column in t.column_names]
+
     def routed(self, tables: Mapping[str, pa.Table], slots: Sequence[SlotRange]) -> list[dict[str, pa.Table]]:
         """The rows of each shard, as Spark's shuffle brings them together."""
         if list(slots) == [(0, SLOTS)]:
