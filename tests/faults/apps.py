@@ -501,6 +501,16 @@ def words(out: str, rows: int, rate: float | None = None) -> App:
     return app
 
 
+def dirty(out: str, rows: int, rate: float | None = None) -> App:
+    """A word count over JSON files in ``<out>-in``, some lines of which are no JSON."""
+    app = App("dirty")
+    lines = app.source("lines", perseid.sources.files(f"{out}-in", format="json", schema="word string"))
+    lines.stateful("count", CountWords(), key="word", shards=2, output="word string, added long, total long").sink(
+        "out", perseid.sinks.parquet(out)
+    )
+    return app
+
+
 APPS: Mapping[str, Callable[..., App]] = {
     "counts": counts,
     "heavy": heavy,
@@ -512,6 +522,7 @@ APPS: Mapping[str, Callable[..., App]] = {
     "visits": visits,
     "late": late,
     "words": words,
+    "dirty": dirty,
 }
 
 

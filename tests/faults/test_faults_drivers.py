@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections import Counter
@@ -13,6 +14,8 @@ from apps import Folder
 from driver import ROWS, Driver, Start
 
 from perseid.errors import ApplicationFailed
+from perseid.storage.ledger import Ledger
+from perseid.storage.store import Store
 from perseid.testing.counter import count_fault
 
 pytestmark = pytest.mark.spark
@@ -99,6 +102,36 @@ def test_time_and_order_are_the_same_after_a_restart(start: Start, folder: Folde
             assert apps.check_late(folder.out, ROWS, folder.journal()) > 0
         case _:
             apps.check_ordered(folder.out, ROWS)
+
+
+@pytest.mark.slow
+def test_bad_lines_are_put_aside_once_and_no_good_one_is_lost_however_often_the_driver_dies(
+    start: Start, folder: Folder
+) -> None:
+    into = Path(f"{folder.out}-in")
+    into.mkdir()
+    bad = []
+    for number in range(60):
+        lines = [json.dumps({"word": f"w{n % 7}"}) for n in range(50)]
+        if number % 3:  # every third file is good
+            bad += [f'{{"word": "cut off in {number}', f"no JSON in {number}"]
+            lines[10:10] = bad[-2:-1]
+            lines.append(bad[-1])
+        (into / f"{number:02d}.json").write_text("".join(line + "\n" for line in lines))
+    options = ("--available-now", "--epoch-rows", "100", "--period", "2")
+    for epoch in (3, 7, 11):
+        driver = start("dirty", *options)
+        driver.wait_for_epoch(epoch)
+        crash(driver)
+    start("dirty", *options).finish()
+    apps.check_totals(folder.out, "word", Counter(f"w{n % 7}" for _ in range(60) for n in range(50)))
+    letters = [
+        json.loads(line)["line"]
+        for file in sorted(Path(folder.root, "dead-letters", "lines").glob("file=*.jsonl"))
+        for line in file.read_text().splitlines()
+    ]
+    assert sorted(letters) == sorted(bad)
+    assert Ledger.view(Store.at(folder.root)).offset("lines") == 60
 
 
 @pytest.mark.slow

@@ -130,7 +130,7 @@ def test_late_rows_are_dropped_by_the_watermark_of_their_epoch(begin: Begin, out
 
 
 def test_timers_that_the_last_rows_make_due_still_ring(begin: Begin, out: str) -> None:
-    running = begin(apps.alarms(out, 1_000))
+    running = begin(apps.alarms(out, 1_000), close_windows_at_end=False)
     assert running.wait(240)
     rung = Counter(row["key"] for rows in apps.epochs_of(out).values() for row in rows)
     assert rung == Counter(range(999))  # event time is a millisecond behind the last row

@@ -199,7 +199,9 @@ def test_an_input_without_rows_yet_makes_nobody_late_and_one_that_is_idle_lets_w
     apps.wait_for_epoch(running, 4)
     clock.advance(seconds=31)
     write(tmp_path / "fast", "4.json", range(51, 52))
-    apps.wait_for_epoch(running, 5)
+    apps.wait_for_epoch(running, 5)  # which may have been looked for before the clock moved on
+    write(tmp_path / "fast", "5.json", range(51, 52))
+    apps.wait_for_epoch(running, 6)
     running.stop()
     assert told(tmp_path / "out") == [(s, 3) for s in [*range(5), *range(30, 41)]]
 
