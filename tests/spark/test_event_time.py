@@ -37,10 +37,10 @@ class Ticking(KeyedOperator):
     """Sets a timer of event time again whenever one fires, for good."""
 
     def process_key(self, key: Any, rows: pa.Table) -> None:
-        self.context.timers.set(key, rows["at"][0].as_py(), kind="event")
+        self.context.timers.at_event_time(key, rows["at"][0].as_py())
 
     def on_key_timer(self, key: Any, timer: Any) -> Iterator[Mapping[str, Any]]:
-        self.context.timers.set(key, timer.at_ms + 1_000, kind="event")
+        self.context.timers.at_event_time(key, timer.at_ms + 1_000)
         yield {"key": key, "at": timer.at_ms}
 
 
