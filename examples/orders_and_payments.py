@@ -61,7 +61,7 @@ settled = app.stateful(
 )
 settled.sink("settled", perseid.sinks.parquet(str(FOLDER / "settled")))
 settled.stateful("totals", Totals(), key="status", output="status string, total double").sink(
-    "totals", perseid.sinks.parquet(str(FOLDER / "totals"))
+    "sums", perseid.sinks.parquet(str(FOLDER / "sums"))
 )
 
 
