@@ -2,13 +2,14 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-all bench
+.PHONY: help setup java demo unit test test-all bench
 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 NAME ?=
 ARGS ?=
+WORKERS ?= 3
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,11 +19,14 @@ setup: $(STAMP) java ## prepare: virtual environment, dependencies, Java 17+; do
 demo: setup ## a word count that loses a host, then everything, and still counts right
 	@$(BIN)/perseid demo
 
-test: setup ## lint, types, and all tests but the slow ones
+unit: setup ## the tests that need no Spark
+	$(BIN)/pytest -m "not slow" -n auto --dist worksteal tests/unit tests/property
+
+test: setup ## lint, types, and all tests but the slow ones, several files at a time
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/pytest -m "not slow" --durations=15
+	$(BIN)/pytest -m "not slow" -n $(WORKERS) --dist loadfile --durations=15
 
 test-all: setup ## lint, types, and every test; the simulation beside all others, in a process of its own
 	$(BIN)/ruff check
