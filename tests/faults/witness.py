@@ -51,6 +51,16 @@ class Passed(KeyedOperator):
         return rows
 
 
+class Pairs(KeyedOperator):
+    """Counts the rows of two inputs in an epoch."""
+
+    seen: int = state(default=0)
+
+    def process_key(self, key: int, left: pa.Table, right: pa.Table) -> Iterator[Mapping[str, Any]]:
+        self.seen += left.num_rows + right.num_rows
+        yield {"key": key, "n": self.seen}
+
+
 class Slices:
     """A source of given slices, one in each epoch. Spark knows what is in them, above all that nothing is."""
 

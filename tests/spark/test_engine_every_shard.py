@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
-from witness import LAST_KEY, OUTPUT, Passed, Row, Slices, Witness
+from witness import LAST_KEY, OUTPUT, Pairs, Passed, Row, Slices, Witness
 
 import perseid
 from perseid import App, every
@@ -210,6 +210,27 @@ def test_timers_of_a_quiet_stream_with_a_filter_fire(
     stream.stateful("witness", Witness(), key="key", shards=2, output=OUTPUT).sink("out", out)
     _run(spark, app, tmp_path)
     assert sorted(row["key"] for row in out.rows() if row["what"] == "processing") == list(range(10))
+
+
+def test_two_inputs_and_combined_rows_go_through_empty_epochs_under_adaptive_execution(
+    spark: SparkSession, settings: Any, tmp_path: Path
+) -> None:
+    settings({"spark.sql.adaptive.enabled": "true"})
+    app = App("two")
+    left = app.source("left", Slices([[(1, 1, 0), (2, 1, 0)], [], [(1, 1, 0)], []]))
+    right = app.source("right", Slices([[(1, 1, 0)], [], [], []])).transform("some", lambda df: df.where("value > 0"))
+    pairs = app.stateful(
+        "pairs", Pairs(), inputs={"left": left, "right": right}, key="key", shards=2, output="key long, n long"
+    )
+    sums = pairs.stateful("sums", Passed(), key="key", shards=2, output="key long, n long", combine={"n": "sum(n)"})
+    found: list[tuple[int, int, int]] = []
+
+    def look(epoch: int, df: DataFrame) -> None:
+        found.extend((epoch, row["key"], row["n"]) for row in df.toArrow().to_pylist())
+
+    sums.sink("out", perseid.sinks.foreach(look))
+    _run(spark, app, tmp_path)
+    assert sorted(found) == [(1, 1, 2), (1, 2, 1), (3, 1, 3)]
 
 
 def test_a_shard_is_known_by_its_rows_not_by_the_number_of_its_task(spark: SparkSession, tmp_path: Path) -> None:

@@ -137,5 +137,7 @@ def _installed(folder: Path) -> bool:
     """Is this a folder that workers import from by themselves?"""
     paths = sysconfig.get_paths()
     installed = {Path(paths[kind]).resolve() for kind in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")}
+    if {"site-packages", "dist-packages"} & set(folder.parts):  # of whichever environment
+        return True
     named = {Path(entry).resolve() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
     return folder in named or any(folder == place or place in folder.parents for place in installed)
