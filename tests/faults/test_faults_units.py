@@ -14,7 +14,7 @@ from perseid.testing.counter import count_fault
 
 pytestmark = pytest.mark.spark
 
-ROWS = 5_000
+ROWS = 3_500
 
 
 def kill_homes(running: Running, shards: tuple[str, ...]) -> None:
