@@ -1,7 +1,7 @@
 """An HMAC that is computed by a thread of its own, while the caller waits for a disk.
 
-SHA-256 takes 1.4 GB in a second here, and a disk hardly more: one after the other, a snapshot of 300 MB took twice as long as with a
-checksum; side by side it takes as long as the slower of the two. The thread begins with the first large piece: small snapshots have none.
+SHA-256 takes 1.4 GB in a second here, and a disk hardly more: side by side they need the time of the slower one, where a core is free.
+The thread begins with the first large piece: small snapshots have none.
 
 Invariant: pieces are taken in the order in which they were given, and every one is told of once when it has been read for the last time.
 """
