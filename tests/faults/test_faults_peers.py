@@ -75,6 +75,10 @@ def test_hosts_listen_on_the_clusters_interface_only(running: Running) -> None:
 
 
 def test_strangers_on_the_ports_of_hosts_and_driver_change_nothing(running: Running, folder: Folder) -> None:
+    hosts = running._shell.hosts
+    assert not any(hosts._secret.hex()[at : at + 8] in hosts._tag for at in range(57)), (
+        "job tags are for everybody to see"
+    )
     pids = {host.pid for host in running.progress().hosts if host.shards}
     open_sockets = []
     for ip, port in addresses(running):

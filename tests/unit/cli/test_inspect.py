@@ -5,6 +5,7 @@ from typer.testing import CliRunner
 
 from perseid.cli.main import app
 from perseid.storage import layout
+from perseid.storage.sealed import seal
 
 
 def inspected(*arguments):
@@ -113,3 +114,13 @@ def test_a_folder_that_is_no_root_is_told_and_left_alone(tmp_path):
 
 def test_errors_are_json_when_asked(tmp_path):
     assert json.loads(inspected(tmp_path / "nowhere", "--json").stdout)["error"] == "RootError"
+
+
+@pytest.mark.parametrize("how", ["another key", "no key"])
+def test_no_snapshot_is_unpickled_that_the_roots_key_does_not_prove(root, how):
+    (root / layout.KEY).unlink()
+    if how == "another key":
+        (root / layout.KEY).write_bytes(seal({"key": "00" * 32}))
+    told = inspected(root, "--key", "be", "--json")
+    assert told.exit_code != 0 and "no good checkpoint" in told.stdout
+    assert all("fails its hash" in c["problem"] for c in facts(root)["checkpoints"])
