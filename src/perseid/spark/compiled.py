@@ -1,6 +1,6 @@
 """The graph checked against Spark before anything starts: schemas, key columns, outputs, determinism.
 
-Every transform is called once with empty inputs; what it returns is analysed, not run. All mistakes are named at once.
+Every transform is called twice with empty inputs; what it returns is analysed, not run. All mistakes are named at once.
 """
 
 from __future__ import annotations

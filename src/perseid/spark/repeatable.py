@@ -82,20 +82,27 @@ class Doubts:
 
 def doubts_of(df: DataFrame, again: Callable[[], DataFrame] | None = None) -> Doubts:
     """What in a DataFrame cannot be repeated. ``again`` makes it once more: the driver, too, has to give the same plan."""
-    plan = analysed(df)
-    if plan is None:
+    plan, tree = _plan_and_tree(df)
+    if tree is None:
         return Doubts(*doubts_in_text(df))
-    tree = tree_of(plan)
     refused = list(_refused(tree))
     kinds = {node.kind for node in tree.walk()}
     if not refused and not kinds & (_REPEATED | _BY_PLACE.keys()) and not plan.deterministic():
         refused.append(f"an expression that Spark calls non-deterministic; {_CHANCE}")
     if not refused and again is not None:
-        other = analysed(again())
-        if not plan.sameResult(other):
-            refused += _changing(tree, tree_of(other))
+        other, other_tree = _plan_and_tree(again())
+        if other_tree is not None and not plan.sameResult(other):
+            refused += _changing(tree, other_tree)
     warned = [*_warned(tree, ()), *(_subsets(plan) if "Deduplicate" in kinds else ())]
     return Doubts(tuple(dict.fromkeys(refused)), tuple(dict.fromkeys(warned)))
+
+
+def _plan_and_tree(df: DataFrame) -> tuple[Any, PlanNode | None]:
+    plan = analysed(df)
+    try:
+        return plan, None if plan is None else tree_of(plan)
+    except Exception:  # a plan that Spark cannot write, or one deeper than Python's stack
+        return plan, None
 
 
 def _refused(tree: PlanNode) -> Iterator[str]:

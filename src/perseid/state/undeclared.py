@@ -140,6 +140,8 @@ def _fingerprint(value: Any) -> Any:
     """Two of them differ if the value has changed; None where that cannot be told."""
     out = _Bounded()
     try:
+        if getattr(value, "nbytes", 0) > MOST_BYTES:  # of NumPy or Arrow, which would copy all of it
+            raise _TooLarge
         pickle.Pickler(out, 5).dump(value)
     except _TooLarge:
         return len(value) if hasattr(value, "__len__") else None
