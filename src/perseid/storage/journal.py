@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from perseid.errors import StorageFailed
+from perseid.errors import PerseidError
 from perseid.storage.journal_segments import Limits, Segment, segments, tidy
 from perseid.storage.store import Store
 from perseid.vocabulary import Generation
@@ -142,7 +142,7 @@ class Journal:
                 unsealed, self._unsealed = self._unsealed if self._remote else [], []
             try:
                 tidy(self._store, current, self._limits, self._now_ms(), unsealed)
-            except StorageFailed:
+            except PerseidError:  # storage fails, or a newer driver has the root
                 with self._adding:
                     self._unsealed += unsealed  # tried again with the next segment
 
