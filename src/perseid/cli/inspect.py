@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -19,6 +18,7 @@ from perseid.cli.key_state import KeyState, look_up
 from perseid.cli.report import reporting
 from perseid.cli.root_facts import CheckpointFacts, RootFacts, gather, manifests
 from perseid.cli.roots import existing_root
+from perseid.clocks import wall_ms
 from perseid.errors import CorruptData, RootError
 from perseid.state.codec import decode
 from perseid.storage.manifest import Manifest
@@ -51,7 +51,7 @@ def inspect(
         if as_json:
             print(json.dumps(facts.as_dict()))
         else:
-            _show(facts, Console(highlight=False), int(time.time() * 1000))
+            _show(facts, Console(highlight=False), wall_ms())
 
 
 def _show(facts: RootFacts, console: Console, now_ms: int) -> None:

@@ -85,10 +85,15 @@ class View:
         if len(progress.units) > 1:
             at = ", ".join(f"{unit} at epoch {epoch}" for unit, epoch in progress.units.items())
             lines.append(_labelled("units", at))
+        if progress.trouble:
+            lines.append(_labelled("trouble", progress.trouble, "yellow"))
         if progress.last_event:
             lines.append(_labelled("last event", progress.last_event))
         title = Text.assemble(
-            (progress.app, "bold not dim"), " ", (progress.phase, f"not dim {PHASE_STYLES.get(progress.phase, '')}")
+            (progress.app, "bold not dim"),
+            " ",
+            (progress.phase, f"not dim {PHASE_STYLES.get(progress.phase, '')}"),
+            (" with trouble" if progress.trouble else "", "not dim bold yellow"),
         )
         return Panel(Group(*lines), title=title, title_align="left", border_style="dim", padding=(0, 1))
 
@@ -108,6 +113,8 @@ def line(progress: Progress) -> str:
         f"hosts {alive}/{len(progress.hosts)}",
         f"faults {progress.faults}",
     ]
+    if progress.trouble:
+        parts.append(f"trouble: {progress.trouble}")
     if progress.dead_letters or progress.dead_letter_error:
         parts.append(f"dead letters {figures.count(progress.dead_letters)} ({progress.dead_letter_error})")
     if progress.checkpoint_error:

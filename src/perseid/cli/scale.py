@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Annotated
 
 import typer
@@ -12,6 +11,7 @@ from rich.console import Console
 from perseid.cli.report import reporting
 from perseid.cli.root_facts import LeaseFacts, gather
 from perseid.cli.roots import existing_root
+from perseid.clocks import wall_ms
 from perseid.errors import NoAnswer, ScaleFailed
 from perseid.storage import requests
 
@@ -56,7 +56,7 @@ def scale(
 
 def _require_driver(root: str, lease: LeaseFacts | None, operator: str, shards: int) -> None:
     """Somebody must be there to do it."""
-    silent_s = (time.time() * 1000 - lease.renewed_ms) / 1000 if lease is not None else 0.0
+    silent_s = (wall_ms() - lease.renewed_ms) / 1000 if lease is not None else 0.0
     if lease is None or lease.status != "held" or silent_s > SILENT_S:
         raise ScaleFailed(
             f"{root}: no application runs there; start it with shards={shards} for operator {operator!r} instead:"

@@ -228,6 +228,7 @@ class Controller:
         commands: list[do.Command] = []
         for death in deaths:
             self.hosts.discard(death.host)
+            self.unit_ends.host_died(death.host)
             commands.append(do.DropHost(death.host, death.reason))
             commands += self.scale.host_died(death.host)
             shards = set(self.routing.shards_on(death.host))
@@ -271,6 +272,18 @@ class Controller:
             needless[stream.name] = min(upto, needless.get(stream.name, upto))
         return [do.ReleaseStream(name, upto) for name, upto in needless.items() if upto]
 
+    @property
+    def trouble(self) -> str:
+        """Why the next epoch is not to be had, in a sentence; empty while all is well."""
+        said = [
+            f"unit {unit!r}: epoch {state.finished + 1}, attempt {state.tries + 1}: {state.error}"
+            for unit, state in self.pipeline.units.items()
+            if state.tries
+        ]
+        if self.recovering is not None and self.phase != "starting":
+            said += self.recovery.trouble(self.recovering)
+        return "; ".join(said)
+
     # -- what follows from what is true now -----------------------------------------------------------------------
 
     def _advance(self) -> tuple[do.Command, ...]:
@@ -300,7 +313,7 @@ class Controller:
         state = self.pipeline.units[unit]
         if state.idle or state.cancelled:
             return []
-        state.cancelled = True
+        state.cancelled, state.cancelled_ms = True, self.now_ms
         return [do.CancelUnit(unit, state.attempt)]
 
     def replay(

@@ -25,8 +25,8 @@ from perseid.vocabulary import (
 )
 
 FailureKind = Literal[
-    "host", "operator", "mistake", "poisoned", "released", "storage", "corrupt", "fenced", "cancelled", "other"
-]
+    "host", "operator", "mistake", "poisoned", "released", "storage", "corrupt", "unreported", "fenced", "cancelled", "other"
+]  # fmt: skip
 """A ``mistake`` is in the user's code or data: the same comes of every try, so there is no other."""
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from perseid.graph.topology import Topology
-from perseid.vocabulary import Attempt, Epoch, UnitName
+from perseid.vocabulary import Attempt, Epoch, HostId, UnitName
 
 
 @dataclass(slots=True)
@@ -26,12 +26,21 @@ class UnitState:
     replaying: bool = False
     cancelled: bool = False
     failures: int = 0  # of the epoch after ``finished``, in a row
+    blamed: dict[HostId, int] = field(default_factory=dict)  # of these failures, on hosts that seemed to be alive
+    setbacks: int = 0  # tries of that epoch that ended because hosts were lost or shards had to be restored
+    error: str = ""  # why the last try of that epoch did not end well
+    cancelled_ms: int = 0  # when the running job was taken back
     not_before_ms: int = 0  # pause after a failure
     tried: Epoch = Epoch(0)  # the newest epoch that was begun
 
     @property
     def idle(self) -> bool:
         return self.running is None
+
+    @property
+    def tries(self) -> int:
+        """Of the epoch after ``finished``, that have failed."""
+        return self.failures + self.setbacks
 
     @property
     def position(self) -> Epoch:
@@ -94,7 +103,8 @@ class Pipeline:
         """The running epoch is done."""
         state = self.units[unit]
         assert state.running is not None and state.running == state.finished + 1
-        state.finished, state.failures, state.not_before_ms = state.running, 0, 0
+        state.finished, state.failures, state.setbacks, state.not_before_ms = state.running, 0, 0, 0
+        state.blamed, state.error = {}, ""
         self.ended(unit)
         return state.finished
 

@@ -53,6 +53,7 @@ class Progress:
     hosts: tuple[HostStatus, ...] = ()
     spares: int = 0  # ready hosts without shards
     faults: int = 0  # hosts lost and survived since the start of this driver
+    trouble: str = ""  # why the next epoch is not to be had, as a sentence; empty while all is well
     last_event: str = ""  # newest noteworthy thing, as a sentence
     units: dict[str, int] = field(default_factory=dict)  # newest finished epoch by unit
 

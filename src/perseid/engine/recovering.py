@@ -14,6 +14,7 @@ from perseid.recovery.plan import RecoveryPlan
 from perseid.scaling.routing import Route
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, UnitName, Version
 
+REASON_LENGTH = 500  # reasons are for people: the first are enough
 HOST_PHASES = ("read", "deserialise", "catch_up")  # what hosts report of a restore
 
 
@@ -45,7 +46,8 @@ class Recovering:
         """More was lost: forget the plan, keep what is missing."""
         self.step_done("retry", now_ms)
         self.lost |= lost
-        self.reason = f"{self.reason}; {reason}" if reason not in self.reason else self.reason
+        if reason not in self.reason and len(self.reason) < REASON_LENGTH:
+            self.reason = f"{self.reason}; {reason}"
         self.plan = None
         self.restoring, self.replaying, self.to_replay, self.reached = set(), set(), set(), {}
 

@@ -26,6 +26,8 @@ RETRY_PAUSE_MS = 100
 RETRY_PAUSE_LIMIT_MS = 5_000
 BURST_PATIENCE_MS = 1_500
 GROWTH_PATIENCE_MS = 5_000
+REST_LIMIT_MS = 120_000  # for a job that was taken back
+QUICK_MS = 3_000  # a recovery that takes no longer is nothing to speak of
 
 
 class RecoverySteps:
@@ -55,7 +57,7 @@ class RecoverySteps:
             return ()
         if event.corrupt and recovering.plan.checkpoint is not None:
             of.checkpoints.discard(recovering.plan.checkpoint)
-        elif not event.corrupt and not (event.storage and self._wait_for_storage(recovering)):
+        elif not (event.storage and self._wait_for_storage(recovering)):
             of.error = event.message
         recovering.restart(set(), event.message, of.now_ms)
         return ()
@@ -95,7 +97,14 @@ class RecoverySteps:
         commands: list[do.Command] = []
         for unit in sorted(affected):
             commands += of.cancel(unit)
-        if any(not of.pipeline.units[u].idle for u in affected) or not self._enough_hosts(recovering):
+        busy = [u for u in sorted(affected) if not of.pipeline.units[u].idle]
+        for unit in busy:
+            if of.now_ms - of.pipeline.units[unit].cancelled_ms > REST_LIMIT_MS:
+                of.error = (
+                    f"unit {unit!r}: Spark has not ended its job {REST_LIMIT_MS // 1000} s after it was cancelled;"
+                    " start the application again, in a new session if Spark does not answer"
+                )
+        if busy or not self._enough_hosts(recovering):
             return commands
         pausing = [recovering.not_before_ms]
         pausing += [s.not_before_ms for u, s in of.pipeline.units.items() if u in affected]
@@ -197,7 +206,24 @@ class RecoverySteps:
             return len(of.hosts) >= of.settings.hosts and not patient
         if not of.hosts:
             return False
-        return len(recovering.lost) < len(of.routing.routes) or of.now_ms - recovering.step_ms >= BURST_PATIENCE_MS
+        # From the first loss on: hosts that are lost one after the other must not put it off again and again.
+        return len(recovering.lost) < len(of.routing.routes) or of.now_ms - recovering.since_ms >= BURST_PATIENCE_MS
+
+    def trouble(self, recovering: Recovering) -> list[str]:
+        """What a recovery waits for that takes its time."""
+        of, took_ms = self._of, self._of.now_ms - recovering.since_ms
+        if took_ms < QUICK_MS:
+            return []
+        cancelled = [unit for unit, state in of.pipeline.units.items() if state.cancelled]
+        if recovering.failed_restores:
+            waits = f"storage is out of reach, try {recovering.failed_restores + 1}"
+        elif recovering.plan is not None:
+            waits = "hosts restore shards" if recovering.restoring else "missed epochs are replayed"
+        elif cancelled:
+            waits = f"Spark has not yet ended the cancelled job of unit {cancelled[0]!r}"
+        else:
+            waits = f"{len(of.hosts)} of {of.pool.hosts} hosts are there"
+        return [f"recovering for {took_ms / 1000:.0f} s, {waits} ({recovering.reason})"]
 
     def _restore(self, recovering: Recovering, plan: RecoveryPlan) -> list[do.Command]:
         of = self._of

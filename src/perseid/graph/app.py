@@ -95,7 +95,12 @@ class App:
         Raises ``ApplicationFailed`` if it cannot go on, and ``CheckpointFailed`` if all output is committed but the last checkpoint
         could not be written.
         """
-        self.start(spark, root=root, **settings).wait()
+        running = self.start(spark, root=root, **settings)
+        try:
+            running.wait()
+        except KeyboardInterrupt:  # in a notebook the session lives on: its task slots must be free again
+            running.stop()
+            raise
 
     def start(self, spark: SparkSession | None = None, *, root: str | None = None, **settings: Any) -> Running:
         """Start the application and return at once; the result shows progress, waits and stops.

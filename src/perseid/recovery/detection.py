@@ -11,6 +11,9 @@ A host beats from a thread of its own, also while it restores or saves shards; b
 heart, for as long as the state is large. So silence at work is given more time, by the size of the state (``patience``). Should that
 not be enough, it is doubled every time until a checkpoint is completed: no state is so large that its hosts are given up for ever.
 
+Silence counts only while somebody listens: a controller that did not run itself for a while (its process was paused, its machine slept,
+its clock jumped) heard nobody, and that is nobody's fault but its own.
+
 Invariant: a host is reported dead once, whatever number of observers saw it: one failure, one recovery.
 """
 
@@ -61,15 +64,18 @@ class Detector:
     suspects: set[HostId] = field(default_factory=set)
     busy: dict[HostId, Work] = field(default_factory=dict)  # the oldest work first
     leniency: int = 1  # times the patience with a host at work
+    listened_ms: int | None = None  # when somebody was last heard, or listened for
     troubles: int = 3  # reports in a row of its own trouble, and nobody else's, after which a host is given up
     troubled: dict[HostId, int] = field(
         default_factory=dict
     )  # reports of own trouble since the last success of anybody
 
     def host_registered(self, host: HostId, now_ms: int) -> None:
+        self._listen(now_ms)
         self.seen_ms[host] = now_ms
 
     def heartbeat_arrived(self, host: HostId, now_ms: int) -> None:
+        self._listen(now_ms)
         if host in self.seen_ms:
             self.seen_ms[host] = now_ms
             self.suspects.discard(host)
@@ -110,6 +116,7 @@ class Detector:
 
     def tick(self, now_ms: int) -> tuple[Death, ...]:
         """Who has been silent for too long?"""
+        self._listen(now_ms)
         oldest = next(iter(self.busy.values()), None)
         stuck = oldest is not None and now_ms - oldest.since_ms > self.stuck_ms
         if not stuck and now_ms - min(self.seen_ms.values(), default=now_ms) <= self.heartbeat_ms * self.suspect_misses:
@@ -131,9 +138,19 @@ class Detector:
 
     def heartbeats_arrived(self, now_ms: int, *, silent: Set[HostId]) -> None:
         """Those of all hosts but these, at once."""
+        self._listen(now_ms)
         still = {host: seen for host in silent if (seen := self.seen_ms.get(host)) is not None}
         self.seen_ms = {**dict.fromkeys(self.seen_ms, now_ms), **still}
         self.suspects &= silent
+
+    def _listen(self, now_ms: int) -> None:
+        """A long time in which nobody listened counts as one heartbeat."""
+        passed_ms = 0 if self.listened_ms is None else now_ms - self.listened_ms
+        self.listened_ms = now_ms
+        if passed_ms > self.heartbeat_ms * self.suspect_misses:
+            away_ms = passed_ms - self.heartbeat_ms
+            self.seen_ms = {host: seen + away_ms for host, seen in self.seen_ms.items()}
+            self.busy = {host: work._replace(since_ms=work.since_ms + away_ms) for host, work in self.busy.items()}
 
     def _bury(self, host: HostId, reason: str, now_ms: int) -> Death:
         seen = self.seen_ms.pop(host)

@@ -34,7 +34,7 @@ from perseid.vocabulary import Offset
 
 FileFormat = Literal["parquet", "json", "csv", "text"]
 
-LIST_EVERY_MS = 100
+LIST_EVERY_S = 0.1
 _LIST_SHARE = 10  # and at most a tenth of the time goes into listing
 _SAMPLE_BYTES = 64 << 10
 _INFER_FILES = 100
@@ -116,7 +116,7 @@ class Files:
     _ready: DataFrameReader = field(init=False, repr=False)  # made once: options and schema are many calls to the JVM
     _bad: MalformedLines | None = field(default=None, init=False, repr=False)  # None: nobody looks for them
     _checked: DataFrameReader = field(init=False, repr=False)  # tells of lines that do not fit
-    _list_at_ms: int = field(default=0, init=False, repr=False)
+    _list_at_s: float = field(default=0.0, init=False, repr=False)
     _unready: set[str] = field(default_factory=set, init=False, repr=False)
 
     def open(self, spark: SparkSession, folder: str, store: Store) -> None:
@@ -124,7 +124,7 @@ class Files:
         pattern = self.pattern
         self._listing = listing(self.path, lambda name: pattern is None or fnmatch(name, pattern))
         self._log = RecordLog.open(store, f"{folder}/log")
-        self._known, self._rows_before, self._list_at_ms, self._unready = set(), [0], 0, set()
+        self._known, self._rows_before, self._list_at_s, self._unready = set(), [0], 0.0, set()
         for record in self._log.records:
             self._remember(record["path"], record["rows"])
         self._type = self._find_schema(f"{folder}/schema.json", store)
@@ -138,8 +138,8 @@ class Files:
         if self._bad is not None:
             self._bad.begin(start)
         enough = None if max_rows is None else self._rows_before[start] + max_rows
-        if (enough is None or self._rows_before[-1] < enough) and now_ms >= self._list_at_ms:
-            self._discover(now_ms)
+        if (enough is None or self._rows_before[-1] < enough) and time.monotonic() >= self._list_at_s:
+            self._discover()
         if start == len(self._log) or enough is None:
             return Offset(len(self._log))
         end = bisect_right(self._rows_before, enough, lo=start) - 1
@@ -180,7 +180,7 @@ class Files:
     def close(self) -> None:
         pass
 
-    def _discover(self, now_ms: int) -> None:
+    def _discover(self) -> None:
         began = time.monotonic()
         found = self._listing.new(self._known)
         records: list[Record] = []
@@ -193,8 +193,8 @@ class Files:
         self._log.append(records)
         for record in records:
             self._remember(record["path"], record["rows"])
-        cost_ms = (time.monotonic() - began) * 1000
-        self._list_at_ms = now_ms + max(LIST_EVERY_MS, int(cost_ms * _LIST_SHARE))
+        ended = time.monotonic()
+        self._list_at_s = ended + max(LIST_EVERY_S, (ended - began) * _LIST_SHARE)
 
     def _remember(self, path: str, rows: int) -> None:
         self._known.add(path)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from perseid.clocks import EpochTime
 from perseid.engine import events as on
 from perseid.engine.event_time_alignment import EventTimeAlignment
 from perseid.errors import PerseidError, StorageFailed
@@ -25,6 +26,7 @@ from perseid.vocabulary import Epoch, Offset, OperatorName, SourceName, UnitName
 POLL_S = 0.005
 IDLE_POLL_S = 0.05
 STORAGE_PATIENCE_S = 60.0
+SLOW_S = 10.0  # a source that takes longer to say what is new
 
 
 class Admission:
@@ -37,7 +39,7 @@ class Admission:
         ledger: Ledger,
         ledger_lock: threading.Lock,
         settings: Settings,
-        now_ms: Callable[[], int],
+        epoch_time: EpochTime,
         timer_due: Callable[[int, Sequence[OperatorName]], bool],
         post: Callable[[on.Event], None],
         admitted: Callable[[Admitted], None],
@@ -46,7 +48,7 @@ class Admission:
     ) -> None:
         self._sources, self._units, self._ledger = sources, units, ledger
         self._lock, self._settings = ledger_lock, settings
-        self._now_ms, self._timer_due, self._post, self._told = now_ms, timer_due, post, admitted
+        self._time, self._timer_due, self._post, self._told = epoch_time, timer_due, post, admitted
         self._event_times, self._alignment = event_times, alignment
         self._items: queue.SimpleQueue[Epoch | str] = queue.SimpleQueue()
         self._wanted: Epoch | None = None
@@ -55,6 +57,8 @@ class Admission:
         self._due_s = 0.0
         self._idle_since = 0.0
         self._failing_since: float | None = None
+        self._failing = ""
+        self._asking: tuple[SourceName, float] | None = None  # what it has, and since when
         self._thread = threading.Thread(target=self._work, name="perseid-admission", daemon=True)
         self._thread.start()
 
@@ -79,14 +83,25 @@ class Admission:
         self._items.put("stop")
         self._thread.join(timeout_s)
 
+    @property
+    def trouble(self) -> str:
+        """Why no epoch is admitted, if there is more to it than that nothing is new."""
+        if self._failing:
+            return f"no epoch can be admitted: {self._failing}"
+        asking = self._asking
+        waited_s = 0.0 if asking is None else time.monotonic() - asking[1]
+        return (
+            "" if asking is None or waited_s < SLOW_S else f"source {asking[0]!r} has not answered for {waited_s:.0f} s"
+        )
+
     def _work(self) -> None:
         while True:
             try:
                 if not self._step():
                     return
-                self._failing_since = None
+                self._failing_since, self._failing = None, ""
             except StorageFailed as error:
-                self._failing_since = self._failing_since or time.monotonic()
+                self._failing_since, self._failing = self._failing_since or time.monotonic(), str(error)
                 if time.monotonic() - self._failing_since > STORAGE_PATIENCE_S:
                     self._post(on.FatalError(str(error)))
                     return
@@ -162,28 +177,30 @@ class Admission:
         )
 
     def _last(self, epoch: Epoch) -> Admitted:
-        now_ms = max(self._now_ms(), self._ledger.last_time_ms)
-        return Admitted(epoch, now_ms, {n: (self._start(n), self._start(n)) for n in self._sources}, last=True)
+        time_ms = self._time.now_ms(self._ledger.last_time_ms)
+        return Admitted(epoch, time_ms, {n: (self._start(n), self._start(n)) for n in self._sources}, last=True)
 
     def _start(self, source: SourceName) -> Offset:
         return self._ledger.offset(source)
 
     def _look(self, epoch: Epoch) -> Admitted | None:
         """The next epoch, if any source has something new or a timer has come due."""
-        now_ms = max(self._now_ms(), self._ledger.last_time_ms)
+        time_ms, source_ms = self._time.now_ms(self._ledger.last_time_ms), self._time.source_ms()
         slices: dict[SourceName, tuple[Offset, Offset]] = {}
         for name, source in self._sources.items():
             start = self._start(name)
-            slices[name] = (start, source.end(start, self._settings.max_rows_per_epoch, now_ms))
+            self._asking = name, time.monotonic()
+            slices[name] = (start, source.end(start, self._settings.max_rows_per_epoch, source_ms))
+        self._asking = None
         if self._alignment is not None:
             for name in self._alignment.waiting([n for n, (start, end) in slices.items() if start < end]):
                 slices[name] = (slices[name][0], slices[name][0])
-        idle = self._event_times.idle(now_ms, quiet=self._quiet) if self._event_times is not None else ()
-        if all(start == end for start, end in slices.values()) and not self._timer_due(now_ms, idle):
+        idle = self._event_times.idle(time_ms, quiet=self._quiet) if self._event_times is not None else ()
+        if all(start == end for start, end in slices.values()) and not self._timer_due(time_ms, idle):
             return None
         if self._settings.trigger is not None:
             self._due_s = max(self._due_s + self._settings.trigger.seconds, time.monotonic())
-        return Admitted(epoch, now_ms, slices, idle)
+        return Admitted(epoch, time_ms, slices, idle)
 
     def _append(self, *admitted: Admitted) -> None:
         if self._finished.empty() and not self._commits and not admitted:

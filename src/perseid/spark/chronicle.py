@@ -283,7 +283,7 @@ class Chronicle:
 
     # -- the picture ----------------------------------------------------------------------------------------------
 
-    def progress(self, controller: Controller, links: list[HostLink]) -> Progress:
+    def progress(self, controller: Controller, links: list[HostLink], trouble: str) -> Progress:
         routing = controller.routing
         sizes = {shard: report.state_bytes for shard, report in list(self._reports.latest.items())}
         sizes = {shard: size for shard, size in self._restored_bytes.items() if shard in routing.routes} | sizes
@@ -323,6 +323,7 @@ class Chronicle:
                 hosts=hosts,
                 spares=sum(not h.shards for h in hosts),
                 faults=controller.faults,
+                trouble=trouble,
                 last_event=self._last_event,
                 units={str(u): int(s.finished) for u, s in controller.pipeline.units.items()},
             )

@@ -47,6 +47,7 @@ class EpochHeader:
     epoch: int
     time_ms: int
     watermark_ms: int | None
+    at_ms: int  # when it is sent, by the driver's steady clock: for what measures, not for what rows see
     last: bool = False  # the input has ended
 
 
@@ -120,6 +121,7 @@ class Exchange:
             "epoch": header.epoch,
             "time_ms": header.time_ms,
             "watermark_ms": header.watermark_ms,
+            "at_ms": header.at_ms,
             "last": header.last,
         }
         schema = pa.ipc.read_schema(pa.py_buffer(self.schema))

@@ -12,6 +12,7 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from perseid.clocks import steady_ms
 from perseid.graph.graph import Graph, Unit
 from perseid.graph.nodes import EpochInfo, SinkNode, SourceNode, StatefulNode, TransformNode, UnionNode
 from perseid.scaling.routing import RoutingTable
@@ -147,7 +148,9 @@ class Frames:
         exchange = Exchange(
             operator=name,
             version=routing.version,
-            epochs=tuple(EpochHeader(a.epoch, a.time_ms, self.watermark_ms(name, a.epoch), a.last) for a in epochs),
+            epochs=tuple(
+                EpochHeader(a.epoch, a.time_ms, self.watermark_ms(name, a.epoch), steady_ms(), a.last) for a in epochs
+            ),
             release=release.get(name, Epoch(0)),
             shards=tuple(shards),
             secret=self.secret,
@@ -187,12 +190,14 @@ class EpochFrames:
         self._find = find
         self._only = only
         self._recall = recall
+        self.check: Callable[[], None] = lambda: None  # raises when the epoch was taken back; planning takes its time
         self._built: dict[str, DataFrame] = {}
         self._kept: list[DataFrame] = []
 
     def node(self, name: str) -> DataFrame:
         """The DataFrame of a stream."""
         if name not in self._built:
+            self.check()
             df = self._build(name)
             again = self._recall or self._only is not None  # then hosts have kept what is read often
             if not again and self._read_often(name):

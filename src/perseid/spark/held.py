@@ -156,7 +156,11 @@ class HeldShards:
 
     def _replay(self, held: HeldShard, kept: Kept[tuple[dict[str, Any], pa.Table]], upto: Epoch, *, keep: bool) -> None:
         for _, (request, rows) in replay_buffer_state(kept, after=held.log.applied, upto=upto):
-            again = {**request, "aside": request["aside"] and "read"}  # what is put aside was decided long ago
+            again = {  # what is put aside was decided long ago, and when it was sent says nothing of now
+                **request,
+                "aside": request["aside"] and "read",
+                "at_ms": None,
+            }
             if isinstance(self._apply(held, again, rows, keep=keep), Refusal):
                 break
 
@@ -223,7 +227,7 @@ class HeldShards:
             held.input.keep(epoch, request, rows)
         if held.spec.retained:
             self._shrink(held)
-        self._weigh(held, request["time_ms"], time.monotonic() - begun)
+        self._weigh(held, request.get("at_ms"), time.monotonic() - begun)
         held.load.came(rows, begun)
         held.busy_s += time.thread_time() - worked_s
         held.last = {
@@ -255,10 +259,11 @@ class HeldShards:
                 held.notices.append({"kind": "warning", "message": f"shard {held.log.shard}: {NO_ROOM}"})
         held.short_of_room = no_room is not None
 
-    def _weigh(self, held: HeldShard, at_ms: int, worked_s: float) -> None:
-        """Find out the size, if it is worth the time, and what the controller must know of it (M5)."""
+    def _weigh(self, held: HeldShard, at_ms: int | None, worked_s: float) -> None:
+        """Find out the size, if it is worth the time, and what the controller must know of it (M5). Nothing of what is past: where it
+        catches up, ``at_ms`` is None."""
         size = held.size.after_epoch(worked_s)
-        if size is not None:
+        if size is not None and at_ms is not None:
             held.notices += [notice_message(notice) for notice in held.watch.sized(at_ms, size)]
             held.notices += [{"kind": "warning", "message": message} for message in held.size.warnings()]
 

@@ -18,7 +18,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,8 @@ from perseid.storage.store import Store
 from perseid.vocabulary import HostId, ShardId
 
 _DECLINE_PAUSES_S = (0.2, 0.4, 0.8, 1.5, 2.0, 2.0, 2.0, 2.0)
+_START_PAUSE_S, _START_PAUSE_LIMIT_S = 0.2, 10.0  # after a host that could not be started, doubled every time
+STOP_S = 10.0  # hosts are given so long to end by themselves
 HOMES = 4  # of a shard that are remembered: a short cut needs no long memory
 
 
@@ -89,6 +91,7 @@ class Hosts:
         self._declined: Counter[int] = Counter()  # launches, how often
         self._executors = 0  # the most there have been
         self.not_started: str | None = None  # why the last host that did not come up did not
+        self._not_started = 0  # so many in a row
         self._lock = threading.Lock()
         self._closing = False
         self._tag = f"perseid-{os.getpid()}-{secrets.token_hex(4)}"  # everybody may see it
@@ -137,7 +140,9 @@ class Hosts:
             if hopeless is not None and not self._registered_launches:
                 self._post(on.FatalError(f"no host can start: {hopeless}"))
                 return
-            time.sleep(0.2)  # a cluster that cannot start a host now is not asked again at once
+            self._not_started += 1
+            pause_s = min(_START_PAUSE_S * 2 ** (self._not_started - 1), _START_PAUSE_LIMIT_S)
+            time.sleep(pause_s)  # a cluster that cannot start a host now is not asked again at once
             self._post(on.HostStartFailed(reason))
             return
         for link in [link for link in self._links.values() if link.launch == launch and not link.dropped]:
@@ -210,6 +215,7 @@ class Hosts:
                 threading.Lock(),
             )
             self._links[host] = link
+            self.not_started, self._not_started = None, 0
             again = launch in self._registered_launches
             self._registered_launches.add(launch)
         if again:  # Spark restarted the task by itself: the host before it is gone
@@ -227,6 +233,11 @@ class Hosts:
     @property
     def links(self) -> list[HostLink]:
         return list(self._links.values())
+
+    @property
+    def waiting(self) -> int:
+        """Hosts that Spark was asked for and that are not there yet."""
+        return len(self._launches.keys() - self._registered_launches)
 
     @property
     def addresses(self) -> dict[HostId, Address]:
@@ -282,10 +293,8 @@ class Hosts:
         link.connection.abort()
         if link.address.machine == machine_id():
             self._left.append(link.folder)
-            if not link.process.is_dead():
-                with contextlib.suppress(OSError):
-                    os.kill(link.process.pid, signal.SIGKILL)  # a paused host on this machine frees its slot at once
-        threading.Thread(target=cancel, args=(self._spark, f"{self._tag}-host-{link.launch}"), daemon=True).start()
+            _kill(link.process)  # a paused host on this machine frees its slot at once
+        self._cancel([link.launch])
 
     def release(self, host: HostId) -> None:
         """Let this host end: it holds nothing any more."""
@@ -296,23 +305,51 @@ class Hosts:
             with self._lock:
                 self._dropped_launches.add(link.launch)
 
-    def stop(self, timeout_s: float = 10.0) -> None:
-        """Ask all hosts to return, so that Spark is not left with tasks to restart; cancel those that do not."""
+    def stop(self, timeout_s: float = STOP_S) -> None:
+        """Ask all hosts to return, so that Spark is not left with tasks to restart; end those that do not. Waits for no single host, nor
+        for a Spark that does not answer."""
         self._closing = True
-        self.broadcast({"kind": "stop", "for_good": True})
-        deadline = time.monotonic() + timeout_s
-        for launch, thread in list(self._launches.items()):
-            if launch not in self._registered_launches:
-                cancel(self._spark, f"{self._tag}-host-{launch}")
-            thread.join(max(0.1, deadline - time.monotonic()))
-            if thread.is_alive():
-                cancel(self._spark, f"{self._tag}-host-{launch}")
-                thread.join(5.0)
+        for link in self.links:
+            threading.Thread(target=self.send, args=(link.id, {"kind": "stop", "for_good": True}), daemon=True).start()
+        launches = dict(self._launches)
+        self._cancel(launch for launch in launches if launch not in self._registered_launches)
+        if not _joined(launches.values(), timeout_s):
+            self.kill()
+            _joined(launches.values(), timeout_s / 2)
         self._listener.close()
         for link in self.links:
             link.connection.abort()
         for folder in self._left:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def kill(self) -> None:
+        """Free the task slots of all hosts that are left: their jobs are cancelled, and those on this machine killed."""
+        self._closing = True
+        for link in self.links:
+            if link.address.machine == machine_id():
+                self._left.append(link.folder)
+                _kill(link.process)
+            link.connection.abort()  # elsewhere a host ends when nobody controls it
+        self._cancel(self._launches)
+
+    def _cancel(self, launches: Iterable[int]) -> None:
+        for launch in list(launches):
+            tag = f"{self._tag}-host-{launch}"
+            threading.Thread(target=cancel, args=(self._spark, tag), name="perseid-cancel", daemon=True).start()
+
+
+def _kill(process: Process) -> None:
+    if not process.is_dead():
+        with contextlib.suppress(OSError):
+            os.kill(process.pid, signal.SIGKILL)
+
+
+def _joined(threads: Iterable[threading.Thread], timeout_s: float) -> bool:
+    """Have all ended, within this time?"""
+    until = time.monotonic() + timeout_s
+    for thread in list(threads):
+        thread.join(max(0.0, until - time.monotonic()))
+    return not any(thread.is_alive() for thread in threads)
 
 
 def _said(error: Exception) -> str:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from perseid.errors import ChannelError
+from perseid.errors import PerseidError
 from perseid.vocabulary import Epoch, ShardId
+
+LOOK_S = 0.1  # how often somebody who waits for reports looks whether he still has to
+
+
+class NoReport(PerseidError):
+    """A shard did not say in time that it has applied an epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,25 +63,36 @@ class Reports:
             for shard in [shard for shard in self.latest if shard not in shards]:
                 del self.latest[shard]
 
-    def of_epoch(self, shards: Iterable[ShardId], epoch: Epoch, timeout_s: float = 10.0) -> dict[ShardId, Report]:
-        """The reports of these shards on this epoch: proof that every one of them took part."""
+    def of_epoch(
+        self,
+        shards: Iterable[ShardId],
+        epoch: Epoch,
+        timeout_s: float = 10.0,
+        check: Callable[[], None] = lambda: None,
+    ) -> dict[ShardId, Report]:
+        """The reports of these shards on this epoch: proof that every one of them took part. ``check`` raises if nobody wants them
+        any more: a host that is lost does not report."""
         wanted = set(shards)
-        missing = self.missing(wanted, epoch, timeout_s)
+        missing = self.missing(wanted, epoch, timeout_s, check)
         if missing:
             names = ", ".join(map(str, sorted(missing)))
-            raise ChannelError(f"epoch {epoch}: no report from shards {names} within {timeout_s:g} s")
+            raise NoReport(f"epoch {epoch}: no report from shards {names} within {timeout_s:g} s")
         with self._changed:
             return {shard: self.latest[shard] for shard in wanted}
 
-    def missing(self, shards: Collection[ShardId], epoch: Epoch, timeout_s: float) -> list[ShardId]:
+    def missing(
+        self, shards: Collection[ShardId], epoch: Epoch, timeout_s: float, check: Callable[[], None] = lambda: None
+    ) -> list[ShardId]:
         """Those of these shards that have not reported this epoch within so long."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
             while True:
                 missing = [s for s in shards if s not in self.latest or self.latest[s].epoch < epoch]
-                if not missing or time.monotonic() >= deadline:
+                left_s = deadline - time.monotonic()
+                if not missing or left_s <= 0:
                     return missing
-                self._changed.wait(max(0.0, deadline - time.monotonic()))
+                check()
+                self._changed.wait(min(LOOK_S, left_s))
 
     def timer_due(self, now_ms: int, watermarks_ms: Mapping[str, int]) -> bool:
         """Would an epoch without rows do something: has a timer come due?"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
@@ -17,6 +18,7 @@ from perseid.spark.scales import Scaled
 from perseid.spark.settings import Settings, hosts_and_spares
 from perseid.spark.shape import topology_of
 from perseid.spark.shell import Shell
+from perseid.spark.slots import await_slot
 from perseid.storage.root_key import own_key
 from perseid.storage.snapshots import SnapshotFile
 from perseid.storage.store import Store
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from perseid.graph.app import App
 
 SCALE_ROOM = 4  # hosts that an application's own session has room for beyond those it starts with
+SPARK_STOP_S = 30.0
 EPOCH_SLOTS = 2  # that a scale leaves to the tasks of epochs
 
 
@@ -46,6 +49,7 @@ def start(app: App, spark: SparkSession | None, root: str | None, **given: Any) 
     most = None if slots is None else max(hosts + spares, slots - EPOCH_SLOTS)
     ship_modules(spark, graph)
     store = Store.at(root if root is not None else f".perseid/{graph.name}")
+    await_slot(spark, graph.name, settings.start_timeout.seconds)  # what reads the schemas needs one
     own_key(store)  # hosts get it with the store
     shell = Shell(graph.name, spark, store, settings, topology, graph, hosts, spares, most)
     running = Running(shell, spark if own else None)
@@ -71,8 +75,10 @@ class Running:
         if not self._shell.ended.wait(timeout_s):
             return False
         if self._own is not None:
-            self._own.stop()
-            self._own = None
+            own, self._own = self._own, None
+            stopping = threading.Thread(target=own.stop, name="perseid-spark-stop", daemon=True)
+            stopping.start()
+            stopping.join(SPARK_STOP_S)  # a Spark that is stuck does not stop
         if self._shell.error is not None:
             raise ApplicationFailed(self._shell.error)
         if self._shell.unsaved is not None:
@@ -92,9 +98,23 @@ class Running:
         )
 
     def stop(self, timeout_s: float | None = 60.0) -> None:
-        """Finish what has been admitted, take a last checkpoint, end. The next start goes on from there."""
-        self._shell.post(on.StopRequested())
-        self.wait(timeout_s)
+        """Finish what has been admitted, take a last checkpoint, end. The next start goes on from there.
+
+        Where that is not done within ``timeout_s`` it ends all the same, some seconds later, with its hosts given back; then
+        ``ApplicationFailed`` says what it was waiting for. Nothing is lost: the next start does what was left.
+        """
+        shell = self._shell
+        shell.post(on.StopRequested())
+        try:
+            ended = shell.ended.wait(timeout_s)
+        except BaseException:  # Ctrl-C once more
+            shell.abandon("it was interrupted while it stopped")
+            raise
+        if not ended:
+            seen = self.progress()
+            waits = seen.trouble or f"it was {seen.phase} at epoch {seen.epoch}"
+            shell.abandon(f"it did not stop within {timeout_s:g} s and was ended: {waits}; start it again to go on")
+        self.wait()
 
     def scale(self, operator: str, shards: int, *, timeout_s: float | None = 120.0) -> Scaled:
         """Divide a stateful operator's keys among so many shards while the stream runs; only the change itself pauses its input.

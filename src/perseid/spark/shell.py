@@ -18,6 +18,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from perseid.clocks import EpochTime, steady_ms, wall_ms
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.controller import Controller, EngineSettings
@@ -46,6 +47,7 @@ from perseid.spark.scales import Scales
 from perseid.spark.settings import Settings, bounded
 from perseid.spark.sibling import sibling_of
 from perseid.spark.size_messages import ask_message
+from perseid.spark.slots import SlotWatch
 from perseid.spark.streams import Streams
 from perseid.spark.unit_worker import UnitWorker
 from perseid.spark.watermarks import EventTimes, event_time_key, event_times, inputs_of_sources
@@ -61,6 +63,7 @@ from perseid.vocabulary import Attempt, CheckpointId, Epoch, OperatorName, Shard
 
 LEASE_RENEWAL_S = 1.0
 TICK_S = 0.02
+GRACE_S = 12.0  # for an end that is not waited for any longer
 
 
 class Shell:
@@ -82,6 +85,7 @@ class Shell:
         self.ended = threading.Event()
         self.error: str | None = None
         self.unsaved: str | None = None  # why the last checkpoint failed
+        self._ending = threading.Lock()  # taken for good by whoever ends it
         self._events: queue.SimpleQueue[on.Event] = queue.SimpleQueue()
         self._advised: set[str] = set()
         self._undo = contextlib.ExitStack()
@@ -93,12 +97,12 @@ class Shell:
 
     def _open(self, name: str, hosts: int, spares: int, most_hosts: int | None) -> None:
         graph, store, settings, spark = self.graph, self.store, self.settings, self.spark
-        self.lease = Lease.acquire(store, owner=name, now_ms=now_ms, timeout=settings.lease_timeout)
+        self.lease = Lease.acquire(store, owner=name, now_ms=wall_ms, timeout=settings.lease_timeout)
         self._undo.callback(self.lease.release)
         # Before anything is read: from here on no driver before this one can change what is read.
         self.store = store = store.fenced(STAGING, self.lease.fence)
         check_owner(store, graph)
-        journal = Journal(store, self.lease.generation, now_ms=now_ms, limits=settings.journal_limits)
+        journal = Journal(store, self.lease.generation, now_ms=wall_ms, limits=settings.journal_limits)
         self.reports = Reports()
         self.chronicle = Chronicle(name, journal, self.reports)
         self._undo.callback(self.chronicle.close)
@@ -139,7 +143,7 @@ class Shell:
             scalable=self.scales.scalable,
             parallel_recovery=settings.parallel_recovery,
         )
-        self.controller = Controller(self.topology, engine, past, now_ms())
+        self.controller = Controller(self.topology, engine, past, steady_ms())
         self._hosts_wanted = hosts
         secret = secrets.token_bytes(32)
         self.hosts = Hosts(
@@ -153,6 +157,8 @@ class Shell:
             self._host_said,
             name,
         )
+        self.slot_watch = SlotWatch(spark, name, lambda: self.hosts.waiting, self.chronicle.warning)
+        self._undo.callback(self.slot_watch.end)
         self.backups = HostBackups(self.topology, self.hosts, self.chronicle, lambda: self.controller.routing)
         kinds = {str(s.name): s.preservation for s in self.topology.streams}
         self.streams = Streams(own, store, kinds, self.compiled.schemas, self._rebuild)
@@ -169,7 +175,7 @@ class Shell:
             self.ledger,
             self.ledger_lock,
             settings,
-            settings.clock or now_ms,
+            EpochTime(settings.clock),
             lambda at_ms, idle: self.reports.timer_due(at_ms, self.event_times.next_watermarks_ms(idle)),
             self.post,
             lambda admitted: self.chronicle.admitted(admitted, self._rows(admitted)),
@@ -185,7 +191,7 @@ class Shell:
             self.checkpoints,
             self.streams,
             self.chronicle,
-            now_ms,
+            wall_ms,
             self.post,
             self.hosts.broadcast,
             self.backups,
@@ -195,6 +201,7 @@ class Shell:
 
     def begin(self) -> None:
         """From here on it runs."""
+        self._hostless = time.monotonic()  # since when it starts, or has no host at all
         threading.Thread(target=self._loop, name="perseid-controller", daemon=True).start()
         self.post(on.Ticked())
 
@@ -285,7 +292,12 @@ class Shell:
     def progress(self) -> Progress:
         sources = [s.source for s in self.graph.sources]
         malformed = sum(s.malformed_lines for s in sources if isinstance(s, MalformedSource))
-        return replace(self.chronicle.progress(self.controller, self.hosts.links), malformed_lines=malformed)
+        not_started = self.hosts.not_started
+        failing = f"a host could not be started: {not_started}" if not_started is not None else ""
+        waits = [self.slot_watch.text, failing, self.admission.trouble, self.controller.trouble]
+        seen = self.chronicle.progress(self.controller, self.hosts.links, "; ".join(filter(None, waits)))
+        abandoned = self.ended.is_set() and self.error is not None  # the controller may not know
+        return replace(seen, malformed_lines=malformed, phase="failed" if abandoned else seen.phase)
 
     # -- hosts' messages ------------------------------------------------------------------------------------------
 
@@ -324,20 +336,17 @@ class Shell:
     # -- the controller's thread ----------------------------------------------------------------------------------
 
     def _loop(self) -> None:
-        renewed = flushed = time.monotonic()
-        begun = time.monotonic()
+        renewed = flushed = ticked = time.monotonic()
         while not self.ended.is_set():
             try:
-                event = self._events.get(timeout=TICK_S)
-            except queue.Empty:
-                event = on.Ticked()
-            try:
-                self.chronicle.event(event)
-                commands = self.controller.handle(event, now_ms())
-                for command in commands:
-                    self.chronicle.command(command)
-                self._carry_out(commands)
+                try:
+                    self._handle(self._events.get(timeout=TICK_S))
+                except queue.Empty:
+                    ticked = 0.0
                 now = time.monotonic()
+                if now - ticked > TICK_S:  # also when there is always something to hear
+                    ticked = now
+                    self._handle(on.Ticked())
                 if now - renewed > LEASE_RENEWAL_S:
                     renewed = now
                     with contextlib.suppress(
@@ -349,14 +358,33 @@ class Shell:
                     flushed = now
                     with contextlib.suppress(StorageFailed):  # the journal keeps what it could not write
                         self.chronicle.flush()
-                    self.workers.cancel_again()
-                if self.controller.phase == "starting" and now - begun > self.settings.start_timeout.seconds:
-                    self._give_up_starting()
-            except PerseidError as error:
-                self._carry_out(self.controller.handle(on.FatalError(str(error)), now_ms()))
+                self._expect_hosts(now)
             except Exception as error:
-                message = f"{type(error).__name__}: {error}"
-                self._carry_out(self.controller.handle(on.FatalError(message), now_ms()))
+                message = str(error) if isinstance(error, PerseidError) else f"{type(error).__name__}: {error}"
+                self._fail(message)
+
+    def _handle(self, event: on.Event) -> None:
+        self.chronicle.event(event)
+        commands = self.controller.handle(event, steady_ms())
+        for command in commands:
+            self.chronicle.command(command)
+        self._carry_out(commands)
+
+    def _fail(self, message: str) -> None:
+        """Nothing can be done about it. Should the controller not even take that in, the application ends without it."""
+        try:
+            commands = self.controller.handle(on.FatalError(message), steady_ms())
+            self._carry_out(commands)
+        except Exception:
+            self._begin_end(message)
+
+    def _expect_hosts(self, now: float) -> None:
+        """Without a host nothing goes on: not for ever."""
+        if self.controller.phase != "starting" and self.controller.hosts:
+            self._hostless = now
+        if now - self._hostless > self.settings.start_timeout.seconds:
+            self._hostless = now
+            self._give_up_starting()
 
     def _give_up_starting(self) -> None:
         alive = len(self.controller.hosts)
@@ -369,7 +397,7 @@ class Shell:
                 f"every host holds a task slot for good (the cluster has {slots if slots is not None else 'an unknown number'});"
                 " use a larger master, fewer hosts, or a longer start_timeout"
             )
-        self._carry_out(self.controller.handle(on.FatalError(message), now_ms()))
+        self._fail(message)
 
     def _carry_out(self, commands: tuple[do.Command, ...]) -> None:
         wanted, finished = None, False
@@ -416,7 +444,7 @@ class Shell:
                 case do.OfferInflight(inflight):
                     self.streams.offer(inflight)
                 case do.StopApplication(error, unsaved):
-                    threading.Thread(target=self._end, args=(error, unsaved), name="perseid-end", daemon=True).start()
+                    self._begin_end(error, unsaved)
                 case do.AskSizes():
                     self.hosts.broadcast(ask_message(command))
                 case do.Quieten(anew):
@@ -445,20 +473,39 @@ class Shell:
         state = self.controller.pipeline.units[unit]
         return None if state.idle else state.attempt
 
+    def _begin_end(self, error: str | None, unsaved: str | None = None) -> None:
+        if self._ending.acquire(blocking=False):
+            threading.Thread(target=self._end, args=(error, unsaved), name="perseid-end", daemon=True).start()
+
     def _end(self, error: str | None, unsaved: str | None) -> None:
-        self.workers.stop(self._running)
-        self.admission.stop()
-        self.keeper.stop()
-        self.hosts.stop()
-        self.workers.join()
-        self.chronicle.record("app_stopped", reason=error or "finished", unsaved=unsaved)
+        """Every step has a limit, or is left behind by ``abandon``."""
+        with contextlib.suppress(Exception):
+            self.workers.stop(self._running)
+            self.admission.stop()
+            self.keeper.stop()
+        with contextlib.suppress(Exception):
+            self.hosts.stop()
+        with contextlib.suppress(Exception):
+            self.workers.join()
+            self.chronicle.record("app_stopped", reason=error or "finished", unsaved=unsaved)
         with contextlib.suppress(Exception):
             self._undo.close()
-        self.error, self.unsaved = error, unsaved
-        self.ended.set()
-        self.scales.ended(error)
-        self.asked.ended(error)
+        self._ended(error, unsaved)
 
+    def _ended(self, error: str | None, unsaved: str | None = None) -> None:
+        if not self.ended.is_set():
+            self.error, self.unsaved = error, unsaved
+            self.ended.set()
+            self.scales.ended(error)
+            self.asked.ended(error)
 
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    def abandon(self, reason: str) -> None:
+        """End it whatever is stuck: the controller, a unit's job, Spark. Its hosts are given back, at the latest by force.
+
+        What was admitted and not finished is done by the next start. The lease is released only if everything came to an end: what is
+        stuck may still want to write.
+        """
+        self._begin_end(reason)
+        if not self.ended.wait(GRACE_S):
+            self.hosts.kill()
+            self._ended(reason)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import queue
 import threading
@@ -28,7 +29,7 @@ from perseid.spark.channel import Address
 from perseid.spark.exchange import failure_in
 from perseid.spark.frames import EpochFrames, Frames
 from perseid.spark.jobs import cancel, tagged
-from perseid.spark.reports import Report, Reports
+from perseid.spark.reports import NoReport, Report, Reports
 from perseid.spark.streams import StreamGone, Streams
 from perseid.storage import layout
 from perseid.storage.lease import Lease
@@ -88,17 +89,24 @@ class UnitWorker:
         self._name = UnitName(unit.name)
         self._commands: queue.SimpleQueue[do.RunEpoch | do.ReplayShards | None] = queue.SimpleQueue()
         self._cancelled: set[Attempt] = set()
+        self._given: set[Attempt] = set()  # jobs that have not ended
         self._tag = f"perseid-unit-{id(self)}"
         self._thread = threading.Thread(target=self._work, name=f"perseid-unit-{unit.name}", daemon=True)
         self._thread.start()
 
     def submit(self, command: do.RunEpoch | do.ReplayShards) -> None:
+        self._given.add(command.attempt)
         self._commands.put(command)
+
+    def is_at(self, attempt: Attempt) -> bool:
+        """Has this job not ended yet?"""
+        return attempt in self._given
 
     def cancel(self, attempt: Attempt) -> None:
         """Take a job back, whether it has begun or not; may be called again until the job has ended."""
-        self._cancelled.add(attempt)
-        cancel(self._spark, self._job(attempt))
+        if self.is_at(attempt):
+            self._cancelled.add(attempt)
+            cancel(self._spark, self._job(attempt))
 
     def stop(self) -> None:
         self._commands.put(None)
@@ -117,6 +125,7 @@ class UnitWorker:
                     event = self._replay(command) if isinstance(command, do.ReplayShards) else self._run(command)
             except BaseException as error:
                 event = on.FatalError(str(error)) if isinstance(error, MalformedLine) else self._failure(command, error)
+            self._given.discard(command.attempt)
             self._cancelled.discard(command.attempt)
             self._post(event)
 
@@ -132,7 +141,9 @@ class UnitWorker:
             for stream in self._unit.inputs:
                 self._streams.refresh(stream, command.epoch)
         self._without_malformed([admitted], lambda: self._compute(command, admitted))
-        reports = self._reports.of_epoch(command.routing.shards_of(self._shape.operators), command.epoch)
+        check = functools.partial(self._check, command.attempt)
+        shards = command.routing.shards_of(self._shape.operators)
+        reports = self._reports.of_epoch(shards, command.epoch, check=check)
         self._finished(self._name, admitted, reports)
         return on.UnitFinished(self._name, command.epoch, command.attempt)
 
@@ -145,6 +156,7 @@ class UnitWorker:
             set_aside=command.set_aside,
             find=command.find,
         )
+        frames.check = functools.partial(self._check, command.attempt)
         try:
             for stream in self._unit.outputs:
                 self._check(command.attempt)
@@ -153,7 +165,8 @@ class UnitWorker:
                 if isinstance(node, SinkNode):
                     self._check(command.attempt)
                     self._write(node, admitted, frames)
-            for operator in self._left_out(command.routing.shards_of(self._shape.operators), command.epoch):
+            shards = command.routing.shards_of(self._shape.operators)
+            for operator in self._left_out(shards, command.epoch, frames.check):
                 self._check(command.attempt)
                 _run_for_effect(frames.node(operator))
         finally:
@@ -205,19 +218,20 @@ class UnitWorker:
         mapped = frames.mapped(stream) if isinstance(sink, MappedSink) else None
         if mapped is not None and isinstance(sink, MappedSink):
             schema = self._frames.compiled.schemas[stream]
+            frames.check()
             if sink.write_mapped(admitted.epoch, admitted.digest, schema, mapped):
                 return
         ours = isinstance(sink, OWN_SINKS)
-        sink.write(
-            admitted.epoch, admitted.digest, frames.node_to_run(stream) if ours else frames.node_for_user(stream)
-        )
+        df = frames.node_to_run(stream) if ours else frames.node_for_user(stream)
+        frames.check()
+        sink.write(admitted.epoch, admitted.digest, df)
 
-    def _left_out(self, shards: Collection[ShardId], epoch: Epoch) -> list[OperatorName]:
+    def _left_out(self, shards: Collection[ShardId], epoch: Epoch, check: Callable[[], None]) -> list[OperatorName]:
         """Operators that Spark did not run, or not all of, since nobody needed their output. Their state needs the epoch all the same.
 
         Behind them a transform keeps no row, a join has an empty side, a limit has enough, or a function of the user does not look.
         """
-        missing = self._reports.missing(shards, epoch, REPORTS_S)
+        missing = self._reports.missing(shards, epoch, REPORTS_S, check)
         return sorted({shard.operator for shard in missing})
 
     def _released(self, consumed: Epoch, covered: Epoch) -> dict[OperatorName, Epoch]:
@@ -242,7 +256,7 @@ class UnitWorker:
             group.append(admitted)
             rows += more
         self._feed_without_malformed(command, group)
-        self._reports.of_epoch(command.shards, command.last)
+        self._reports.of_epoch(command.shards, command.last, check=functools.partial(self._check, command.attempt))
         return on.ReplayFinished(self._name, command.attempt)
 
     def _rows(self, admitted: Admitted) -> int:
@@ -274,7 +288,7 @@ class UnitWorker:
             for df in together:
                 self._check(command.attempt)
                 _run_for_effect(df)
-            left_out = set(self._left_out(shards, epoch))
+            left_out = set(self._left_out(shards, epoch, functools.partial(self._check, command.attempt)))
             if left_out and left_out < operators:  # else they were run, and a host that does not answer will be noticed
                 some = frozenset(shard for shard in shards if shard.operator in left_out)
                 self._feed_to(some, command, [admitted for admitted in group if admitted.epoch == epoch])
@@ -304,6 +318,8 @@ class UnitWorker:
             kind = "corrupt"
         elif isinstance(error, PySparkException) and (error.getSqlState() or "").startswith(DATA_EXCEPTION):
             kind = "mistake"
+        elif isinstance(error, NoReport):
+            kind = "unreported"
         if kind in ("other", "storage") and self._taken_over():  # which removes what our tasks were writing
             kind = "fenced"
         if command.attempt in self._cancelled:

@@ -7,9 +7,9 @@ admissions of the first run, and nothing else. It computes all of them from the 
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 
+from perseid.clocks import wall_ms
 from perseid.duration import every
 from perseid.errors import FaultError, PerseidError
 from perseid.storage import layout
@@ -57,10 +57,6 @@ class Admissions:
         if kept.is_dir():
             shutil.copytree(kept, Path(root, layout.SOURCES))
         store = Store.at(root)
-        lease = Lease.acquire(store, owner="twin", now_ms=_now_ms, timeout=every(seconds=10))
+        lease = Lease.acquire(store, owner="twin", now_ms=wall_ms, timeout=every(seconds=10))
         Ledger.open(store, lease).append(*(self.epochs[Epoch(epoch)] for epoch in wanted))
         lease.release()
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

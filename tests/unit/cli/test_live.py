@@ -80,6 +80,14 @@ def test_a_line_says_the_same_in_short():
     )
 
 
+def test_an_epoch_that_cannot_be_had_is_told_in_every_view():
+    troubled = replace(PICTURE, trouble="unit 'main': epoch 1235, attempt 3: no report from shards count/0")
+    console = Console(file=io.StringIO(), width=100, color_system=None)
+    console.print(View().render(troubled, 0.0))
+    assert "running with trouble" in console.file.getvalue() and "epoch 1235, attempt 3" in console.file.getvalue()
+    assert f"trouble: {troubled.trouble} · host 1 is lost" in line(troubled)
+
+
 def test_json_mode_prints_one_object_per_look(capsys):
     shown(Scripted(PICTURE, PICTURE), "json")
     said = [json.loads(text) for text in capsys.readouterr().out.splitlines()]

@@ -61,7 +61,7 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HeldShards:
 def run(held: HeldShards, epoch: int, rows: int, shard: int = 0) -> list[dict[str, Any]]:
     request = {
         "operator": "pool", "shard": shard, "epoch": epoch, "version": 1, "recall": False, "wanted": False, "release": 0,
-        "time_ms": 1000 * epoch, "watermark_ms": None, "aside": None, "report": True,
+        "time_ms": 0, "at_ms": 1000 * epoch, "watermark_ms": None, "aside": None, "report": True,
     }  # fmt: skip
     found = held.answer(request, pa.table({"k": pa.array(range(rows), pa.int64())}))
     assert isinstance(found, tuple), found

@@ -1,0 +1,35 @@
+"""Who may look at the wall clock: it may be put forward or back at any moment, so nothing that has to happen after a while asks it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+SOURCES = Path(__file__).parents[2] / "src" / "perseid"
+WALL = re.compile(r"\btime\.time\(|\btime_ns\(|\bdatetime\.now\(|\butcnow\(|\bwall_ms\b|from time import")
+ALLOWED = {
+    "clocks.py": "is where it is read",
+    "spark/shell.py": "gives it to lease, journal and manifests",
+    "cli/inspect.py": "says how long ago something was written, to people",
+    "cli/scale.py": "compares with the lease, which another process wrote",
+    "storage/requests.py": "names files in the order they were asked for",
+    "spark/host_folder.py": "compares with the age of files",
+    "spark/copies_folder.py": "compares with the age of files",
+    "sources/listing.py": "compares with the age of folders",
+    "testing/admissions.py": "takes a lease",
+}
+
+
+def test_the_wall_clock_is_read_only_where_people_files_or_rows_see_it() -> None:
+    found = set()
+    for path in SOURCES.rglob("*.py"):
+        name = path.relative_to(SOURCES).as_posix()
+        if not name.startswith("bench/") and WALL.search(path.read_text().replace("monotonic_ns(", "")):
+            found.add(name)
+    assert found <= ALLOWED.keys(), "use steady_ms or time.monotonic; or say here why it must be the wall clock"
+
+
+def test_decisions_are_taken_by_the_steady_clock() -> None:
+    shell = (SOURCES / "spark" / "shell.py").read_text()
+    assert re.findall(r"controller\.handle\([^\n]*, (\w+)\(\)\)", shell), "the controller is told the time"
+    assert set(re.findall(r"controller\.handle\([^\n]*, (\w+)\(\)\)", shell)) == {"steady_ms"}
