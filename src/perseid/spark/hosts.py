@@ -237,7 +237,7 @@ class Hosts:
     @property
     def waiting(self) -> int:
         """Hosts that Spark was asked for and that are not there yet."""
-        return len(self._launches.keys() - self._registered_launches)
+        return sum(launch not in self._registered_launches for launch in tuple(self._launches))
 
     @property
     def addresses(self) -> dict[HostId, Address]:

@@ -201,7 +201,7 @@ class Shell:
 
     def begin(self) -> None:
         """From here on it runs."""
-        self._hostless = time.monotonic()  # since when it starts, or has no host at all
+        self._hostless = time.monotonic()  # since when there are too few hosts
         threading.Thread(target=self._loop, name="perseid-controller", daemon=True).start()
         self.post(on.Ticked())
 
@@ -379,8 +379,9 @@ class Shell:
             self._begin_end(message)
 
     def _expect_hosts(self, now: float) -> None:
-        """Without a host nothing goes on: not for ever."""
-        if self.controller.phase != "starting" and self.controller.hosts:
+        """Without hosts nothing begins, nor goes on: not for ever."""
+        wanted = self._hosts_wanted if self.controller.phase == "starting" else 1
+        if len(self.controller.hosts) >= wanted:
             self._hostless = now
         if now - self._hostless > self.settings.start_timeout.seconds:
             self._hostless = now

@@ -6,6 +6,7 @@ nothing: a job without a slot waits for ever.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -73,14 +74,17 @@ class SlotWatch:
         since: float | None = None
         while not self._ended.wait(LOOK_S):
             waiting = self._waiting()
-            if not waiting:
-                since, self.text = None, ""
+            since = None if not waiting else since or time.monotonic()
+            if since is None or time.monotonic() - since < TELL_AFTER_S:
+                self.text = ""
                 continue
-            since = since or time.monotonic()
-            if time.monotonic() - since < TELL_AFTER_S:
-                continue
-            hosts = "a host" if waiting == 1 else f"{waiting} hosts"
-            before, self.text = self.text, shortage(self._spark, f"application {self._app!r}: {hosts}", waiting) or ""
+            before, self.text = self.text, self._shortage(waiting)
             if self.text and not before:
                 logger.warning("%s", self.text)
                 self._tell(self.text)
+
+    def _shortage(self, waiting: int) -> str:
+        hosts = "a host" if waiting == 1 else f"{waiting} hosts"
+        with contextlib.suppress(Exception):  # the session may have been stopped
+            return shortage(self._spark, f"application {self._app!r}: {hosts}", waiting) or ""
+        return ""
