@@ -130,7 +130,7 @@ def test_a_start_without_a_free_task_slot_says_so_and_gives_up(
     app = application("waits", apps.Count(), perseid.sinks.memory())
     with caplog.at_level(logging.WARNING), pytest.raises(perseid.ApplicationFailed, match="4 of the session's 4"):
         app.start(spark, root=str(tmp_path / "waits"), hosts=2, spares=0, start_timeout=every(seconds=7))
-    assert "application 'waits' waits for 1 task slots" in caplog.text
+    assert "application 'waits' waits for 1 task slot:" in caplog.text
 
 
 def test_hosts_that_wait_for_task_slots_are_told_of_until_they_have_them(
@@ -142,7 +142,7 @@ def test_hosts_that_wait_for_task_slots_are_told_of_until_they_have_them(
     )
     try:
         told = apps.wait_until(lambda: running.progress().trouble, "somebody who says what is wrong")
-        assert "waits for" in told and "task slots" in told and "larger master" in told
+        assert "waits for" in told and "task slot" in told and "larger master" in told
         holding.unlink()
         assert running.wait(90) and sum(row["added"] for row in out.rows()) == 50
         assert not running.progress().trouble
