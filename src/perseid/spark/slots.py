@@ -39,8 +39,9 @@ def shortage(spark: SparkSession, what: str, needed: int) -> str | None:
     if slots is None or used is None or slots - used >= needed:
         return None
     return (
-        f"{what} waits for {needed} task slot{'s' * (needed > 1)}: {used} of the session's {slots} are in use. Stop what holds them (another application"
-        f" of this session holds one for each of its hosts), or use a larger master, for instance local[{used + needed}]"
+        f"{what} waits for {needed} task slot{'s' * (needed > 1)}: {used} of the session's {slots} are in use. Stop what holds them"
+        f" (another application of this session holds one for each of its hosts), or use a larger master, for instance"
+        f" local[{used + needed}]"
     )
 
 
