@@ -34,21 +34,20 @@ def used_slots(spark: SparkSession) -> int | None:
 
 
 def shortage(spark: SparkSession, what: str, needed: int) -> str | None:
-    """What to say of ``what``, which waits for so many slots; None if it cannot be for want of slots."""
+    """What to say of somebody who waits for so many slots; None while there is a free one."""
     slots, used = task_slots(spark), used_slots(spark)
-    if slots is None or used is None or slots - used >= needed:
+    if slots is None or used is None or used < slots:
         return None
     return (
-        f"{what} waits for {needed} task slot{'s' * (needed > 1)}: {used} of the session's {slots} are in use. Stop what holds them"
-        f" (another application of this session holds one for each of its hosts), or use a larger master, for instance"
-        f" local[{used + needed}]"
+        f"{what}: {used} of the session's {slots} are in use. Stop what holds them (another application of this session holds one for"
+        f" each of its hosts), or use a larger master, for instance local[{used + needed}]"
     )
 
 
 def await_slot(spark: SparkSession, app: str, timeout_s: float) -> None:
     """Wait until a job can run at all; tell after some seconds, and give up after ``timeout_s``."""
     began, told = time.monotonic(), False
-    what = f"application {app!r}"
+    what = f"application {app!r} waits for a task slot"
     while (text := shortage(spark, what, 1)) is not None:
         waited_s = time.monotonic() - began
         if waited_s > timeout_s:
@@ -75,17 +74,19 @@ class SlotWatch:
         since: float | None = None
         while not self._ended.wait(LOOK_S):
             waiting = self._waiting()
-            since = None if not waiting else since or time.monotonic()
-            if since is None or time.monotonic() - since < TELL_AFTER_S:
+            text = self._shortage(waiting) if waiting else ""
+            since = None if not text else since or time.monotonic()
+            if since is None or time.monotonic() - since < TELL_AFTER_S:  # hosts that come up take a moment, too
                 self.text = ""
                 continue
-            before, self.text = self.text, self._shortage(waiting)
-            if self.text and not before:
-                logger.warning("%s", self.text)
-                self._tell(self.text)
+            before, self.text = self.text, text
+            if not before:
+                logger.warning("%s", text)
+                self._tell(text)
 
     def _shortage(self, waiting: int) -> str:
         hosts = "a host" if waiting == 1 else f"{waiting} hosts"
         with contextlib.suppress(Exception):  # the session may have been stopped
-            return shortage(self._spark, f"application {self._app!r}: {hosts}", waiting) or ""
+            what = f"application {self._app!r} waits for task slots for {hosts}"
+            return shortage(self._spark, what, waiting) or ""
         return ""
