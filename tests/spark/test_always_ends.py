@@ -87,9 +87,15 @@ def test_an_application_whose_operator_hangs_ends_when_told_to_and_frees_its_slo
 ) -> None:
     there = tmp_path / "there"
     there.touch()
-    app = application("hangs", hanging(there, lambda: time.sleep(3_600)), perseid.sinks.memory())
+    hung = tmp_path / "hung"
+
+    def hang() -> None:
+        hung.touch()
+        time.sleep(3_600)
+
+    app = application("hangs", hanging(there, hang), perseid.sinks.memory())
     running = app.start(spark, root=str(tmp_path / "hangs"), hosts=2, spares=1)
-    apps.wait_until(lambda: running.progress().phase == "running", "a running application")
+    apps.wait_until(hung.exists, "an operator that hangs")
     with pytest.raises(ApplicationFailed, match=r"did not stop within 1 s and was ended.*start it again"):
         running.stop(1)
     assert running.progress().phase == "failed"

@@ -503,8 +503,8 @@ class Shell:
     def abandon(self, reason: str) -> None:
         """End it whatever is stuck: the controller, a unit's job, Spark. Its hosts are given back, at the latest by force.
 
-        What was admitted and not finished is done by the next start. The lease is released only if everything came to an end: what is
-        stuck may still want to write.
+        What was admitted and not finished is done by the next start. Where a step of the end hangs, the lease is not released: it runs
+        out, since nobody renews it.
         """
         self._begin_end(reason)
         if not self.ended.wait(GRACE_S):
