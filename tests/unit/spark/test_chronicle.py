@@ -36,7 +36,7 @@ class Told:
         self.controller = Controller(topology, EngineSettings(parallel(every(seconds=9)), 1), Past(), 0)
 
     def progress(self) -> Progress:
-        return self.chronicle.progress(self.controller, [])
+        return self.chronicle.progress(self.controller, [], "")
 
     def journal(self, kind: str) -> list[dict[str, Any]]:
         self.chronicle.flush()
