@@ -90,7 +90,7 @@ class Model:
                 elif order == "event":
                     self.set_timer(key, now + 10, "event", "")
                 elif order == "cancel":
-                    self.timers = [t for t in self.timers if (t[0], *t[2:]) != (key, "processing", "")]
+                    self.timers = [t for t in self.timers if (t[0], t[3]) != (key, "")]
                 elif order == "forget":
                     forgotten = True
                     self.timers = [t for t in self.timers if t[0] != key]

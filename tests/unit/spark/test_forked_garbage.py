@@ -19,7 +19,7 @@ from perseid.storage.store import Store
 from perseid.vocabulary import SLOTS, OperatorName
 
 NAME = OperatorName("rings")
-FORKS = 30
+FORKS = 60  # enough that also a process whose children are slow to end, which looks less often, has looked
 
 
 class Ring:
