@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -100,18 +101,18 @@ def test_too_few_task_slots_say_how_many_are_missing(spark: SparkSession, tmp_pa
         counting(tmp_path).start(spark, root=str(tmp_path / "root"), hosts=50)
 
 
-def test_an_operator_that_workers_cannot_import_is_named(
+def test_an_operator_that_workers_cannot_import_is_named_at_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "only_on_the_driver.py").write_text("import apps\n\nclass Mine(apps.Count):\n    pass\n")
-    monkeypatch.syspath_prepend(tmp_path)
+    module: Any = ModuleType("only_on_the_driver")  # without a file, so it cannot be sent to workers
+    exec("import apps\n\nclass Mine(apps.Count):\n    pass\n", module.__dict__)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
     app = App("mine")
-    mine = importlib.import_module("only_on_the_driver").Mine()
-    counted = app.source("numbers", apps.numbers(100)).stateful("mine", mine, key="key", output=apps.COUNTED)
+    counted = app.source("numbers", apps.numbers(100)).stateful("mine", module.Mine(), key="key", output=apps.COUNTED)
     counted.sink("out", perseid.sinks.noop())
-    running = app.start(spark, root=str(tmp_path / "root"), hosts=1, spares=0, start_timeout=every(seconds=4))
-    with pytest.raises(PerseidError, match=r"0 of 1 hosts started .* No module named 'only_on_the_driver'"):
-        running.wait(60)
+    running = app.start(spark, root=str(tmp_path / "root"), hosts=1, spares=0, start_timeout=every(minutes=5))
+    with pytest.raises(PerseidError, match=r"no host can start: .* have no module 'only_on_the_driver'"):
+        running.wait(120)
 
 
 class Captures(apps.Count):

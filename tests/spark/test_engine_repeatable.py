@@ -59,6 +59,7 @@ REFUSED: dict[str, tuple[Function, str]] = {
     "rand in a subquery": (lambda df: df.where("k in (select id from range(9) where rand() > 0.5)"), "rand()"),
     "sampleBy": (lambda df: df.sampleBy("k", {1: 0.5}, seed=1), "rand()"),
     "sample without a seed": (lambda df: df.sample(0.5), "sample() without a seed"),
+    "a seed that PySpark does not look at": (lambda df: df.sample(0.5, seed=3), "sample() without a seed"),
     "the driver's clock": (
         lambda df: df.withColumn("x", F.lit(datetime.now())),
         "a value that is another one in each call",
@@ -83,7 +84,7 @@ WARNED: dict[str, tuple[Function, str]] = {
         "row_number() over a window without an order",
     ),
     "first over a window": (lambda df: df.withColumn("x", F.first("v").over(BY_KEY("k"))), "first() over a window"),
-    "sample with a seed": (lambda df: df.sample(0.5, seed=3), "sample()"),
+    "sample with a seed": (lambda df: df.sample(fraction=0.5, seed=3), "sample()"),
     "zipWithIndex": (lambda df: df.zipWithIndex(), "zipWithIndex()"),
 }
 ACCEPTED: dict[str, Function] = {

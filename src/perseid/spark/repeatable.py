@@ -124,7 +124,7 @@ def _changing(first: PlanNode, second: PlanNode) -> Iterator[str]:
         if a is None or b is None or a.kind != b.kind:
             return  # other plans altogether, such as of a table made anew: nothing can be said
         if a.kind == "Sample" and a.fields.get("seed") != b.fields.get("seed"):
-            yield "sample() without a seed; give it one, such as seed=1"
+            yield "sample() without a seed; write sample(fraction=0.5, seed=1), since PySpark drops the seed of sample(0.5, seed=1)"
         elif a.kind == "Literal" and a.fields.get("value") != b.fields.get("value"):
             one, other = a.fields.get("value"), b.fields.get("value")
             yield f"a value that is another one in each call (first {one!s:.40}, then {other!s:.40}); {_CHANCE}"
