@@ -9,7 +9,6 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 NAME ?=
 ARGS ?=
-WORKERS ?= 3
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,11 +21,17 @@ demo: setup ## a word count that loses a host, then everything, and still counts
 unit: setup ## the tests that need no Spark
 	$(BIN)/pytest -m "not slow" -n auto --dist worksteal tests/unit tests/property
 
-test: setup ## lint, types, and all tests but the slow ones, several files at a time
+test: setup ## lint, types, and all tests but the slow ones: real faults, and beside them Spark's tests and all others
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/pytest -m "not slow" -n $(WORKERS) --dist loadfile --durations=15
+	@mkdir -p build; status=0; \
+	$(BIN)/pytest -m "not slow" --durations=10 tests/spark > build/spark.log 2>&1 & spark=$$!; \
+	$(BIN)/pytest -m "not slow" --durations=5 --ignore=tests/spark --ignore=tests/faults > build/others.log 2>&1 & others=$$!; \
+	$(BIN)/pytest -m "not slow" --durations=10 tests/faults || status=$$?; \
+	echo "Spark's tests, which ran beside:"; wait $$spark || status=$$?; cat build/spark.log; \
+	echo "all others, which ran beside:"; wait $$others || status=$$?; cat build/others.log; \
+	exit $$status
 
 test-all: setup ## lint, types, and every test; the simulation beside all others, in a process of its own
 	$(BIN)/ruff check

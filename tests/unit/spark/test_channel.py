@@ -135,6 +135,7 @@ def test_a_connection_that_breaks_in_the_middle_of_a_stream_is_an_error() -> Non
 
 
 def test_a_cut_drops_the_connection_and_refuses_new_ones_until_it_is_healed(tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(cuts, "_allowed", None)  # whatever tests before this one have allowed
     monkeypatch.setenv("PERSEID_CUTS", "an environment variable alone cuts nothing")
     assert cuts.guard(1, driver=True) is None
     monkeypatch.setattr(cuts, "_allowed", str(tmp_path))

@@ -19,7 +19,7 @@ from perseid.storage.store import Store
 from perseid.vocabulary import SLOTS, OperatorName
 
 NAME = OperatorName("rings")
-FORKS = 60  # enough that also a process whose children are slow to end, which looks less often, has looked
+FORKS = 30
 
 
 class Ring:
@@ -65,6 +65,8 @@ def test_dropped_cycles_are_collected_over_many_forks(
 ) -> None:
     monkeypatch.setattr(garbage, "SLACK_BLOCKS", 5_000)  # a test's process is small
     monkeypatch.setattr(garbage, "SLACK_BYTES", 4 << 20)
+    monkeypatch.setattr(garbage, "GROWTH", 1.05)  # and large, where other tests ran in it before
+    monkeypatch.setattr(garbage, "URGENT_GROWTH", 1.1)
     schema = pa.schema([("k", pa.int64())]).serialize().to_pybytes()
     spec = OperatorSpec(NAME, Rings(), {"rows": ("count",)}, ("int64",), ("rows",), None, schema, retained=False)
     held = HeldShards(Store.at(str(tmp_path / "root")), None, tmp_path, [spec])
