@@ -58,6 +58,6 @@ def test_batches_are_bounded_by_rows_alone_while_no_row_can_be_large(spark: Spar
         rows = app.source("in", perseid.sources.files(str(tmp_path / "in"), format="parquet", schema=schema))
         rows.stateful("same", apps.Same(), key="n", output=schema).sink("out", perseid.sinks.noop())
         running = app.start(spark, root=str(tmp_path / schema), hosts=1, spares=0)
-        assert (spark.conf.get(LIMIT) == NO_LIMIT) == unbounded
+        assert (running._shell.own.conf.get(LIMIT) == NO_LIMIT) == unbounded
+        assert spark.conf.get(LIMIT) == before, "the user's session stays as it is"
         running.stop()
-        assert spark.conf.get(LIMIT) == before

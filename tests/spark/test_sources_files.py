@@ -55,8 +55,11 @@ def numbers(df: DataFrame) -> list[int]:
     return [row[0] for row in df.collect()]
 
 
-def take(source: Files, start: int, max_rows: int | None = None, now_ms: int = 1_000_000) -> int:
-    return source.end(Offset(start), max_rows, now_ms)
+def take(source: Files, start: int, max_rows: int | None = None, *, later: bool = False) -> int:
+    """How far an epoch may read; ``later``: so much later that the folder is listed again."""
+    if later:
+        source._list_at_s = 0.0
+    return source.end(Offset(start), max_rows, 0)
 
 
 def test_rows_come_in_the_order_of_the_files_whatever_their_sizes(spark, store, inbox):
@@ -160,14 +163,14 @@ def test_limits_of_line_formats_go_by_an_estimate(spark, store, inbox):
 def test_new_files_are_found_and_old_ones_are_not_taken_twice(spark, store, inbox):
     put_parquet(inbox, "1.parquet", 0, 5, 10)
     source = opened(files(inbox), spark, store)
-    assert take(source, 0, None, 1_000) == 1
+    assert take(source, 0) == 1
     put_parquet(inbox, "2.parquet", 5, 5, 5)
     put_parquet(inbox, "_hidden.parquet", 50, 5, 5)
     put_parquet(inbox, ".hidden.parquet", 50, 5, 5)
     put_parquet(inbox, "_temporary/3.parquet", 50, 5, 5)
-    assert take(source, 1, None, 1_001) == 1, "not listed again so soon"
-    assert take(source, 1, None, 60_000) == 2
-    assert take(source, 2, None, 120_000) == 2
+    assert take(source, 1) == 1, "not listed again so soon"
+    assert take(source, 1, later=True) == 2
+    assert take(source, 2, later=True) == 2
     assert numbers(source.read(Offset(0), Offset(2))) == list(range(10))
 
 
@@ -176,10 +179,10 @@ def test_a_folder_that_has_not_changed_is_not_scanned_but_its_new_files_are_foun
     os.utime(inbox / "sub", (10, 10))
     os.utime(inbox, (10, 10))
     source = opened(files(inbox), spark, store)
-    assert take(source, 0, None, 1_000) == 1
-    assert take(source, 1, None, 10_000) == 1
+    assert take(source, 0) == 1
+    assert take(source, 1, later=True) == 1
     put_parquet(inbox, "sub/2.parquet", 5, 5, 10)
-    assert take(source, 1, None, 20_000) == 2
+    assert take(source, 1, later=True) == 2
 
 
 def test_a_file_that_is_not_whole_yet_waits(spark, store, inbox):
@@ -188,9 +191,9 @@ def test_a_file_that_is_not_whole_yet_waits(spark, store, inbox):
     (inbox / "1.parquet").write_bytes(whole[:50])
     (inbox / "empty.parquet").touch()
     source = opened(files(inbox, schema="n long"), spark, store)
-    assert take(source, 0, None, 1_000) == 0
+    assert take(source, 0) == 0
     (inbox / "1.parquet").write_bytes(whole)
-    assert take(source, 0, None, 10_000) == 1
+    assert take(source, 0, later=True) == 1
     assert numbers(source.read(Offset(0), Offset(1))) == list(range(5))
 
 
@@ -202,7 +205,7 @@ def test_another_start_goes_on_with_the_same_numbers(spark, store, inbox):
     second = opened(files(inbox), spark, store)
     assert take(second, 1) == 2
     put_parquet(inbox, "0.parquet", 10, 5, 1)
-    take(first, 1, None, 2_000_000)  # a driver that does not know that it was replaced
+    take(first, 1, later=True)  # a driver that does not know that it was replaced
     third = opened(files(inbox), spark, store)
     assert take(third, 2) == 3
     assert numbers(third.read(Offset(0), Offset(3))) == list(range(15))
