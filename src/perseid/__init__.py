@@ -23,6 +23,7 @@ from perseid.state.timers import Timer
 if TYPE_CHECKING:
     from perseid import sinks as sinks
     from perseid import sources as sources
+    from perseid.processor.operator import spark_processor as spark_processor
 
 __all__ = [
     "App",
@@ -47,14 +48,17 @@ __all__ = [
     "source",
     "source_replay",
     "sources",
+    "spark_processor",
     "state",
     "upstream_backup",
 ]
 
-_LAZY = ("sinks", "sources")  # they import PySpark, which hosts and the simulator can do without
+_LAZY = ("sinks", "sources")  # they import PySpark, which the simulator and most hosts can do without
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return importlib.import_module(f"perseid.{name}")
+    if name == "spark_processor":
+        return importlib.import_module("perseid.processor.operator").spark_processor
     raise AttributeError(f"module 'perseid' has no attribute {name!r}")

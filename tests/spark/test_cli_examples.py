@@ -66,6 +66,10 @@ def test_orders_and_payments(tmp_path):
     assert aside == "put aside: [(3, 'ValueError: order 3 has the amount -5.0')]"
 
 
+def test_spark_processor(tmp_path):
+    assert "violations: {0: 90, 1: 90, 2: 90}" in ran(EXAMPLES / "spark_processor.py", cwd=tmp_path)
+
+
 @pytest.mark.slow
 def test_sessions(tmp_path):
     assert ran(EXAMPLES / "sessions.py", cwd=tmp_path).strip() == "[('ada', 3), ('edsger', 3), ('grace', 3)]"

@@ -9,6 +9,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from perseid.state.timers import Timer, Timers
 from perseid.vocabulary import Epoch, OperatorName, ShardId
 
@@ -40,6 +42,7 @@ class Context:
     key: tuple[str, ...] | Mapping[str, tuple[str, ...]] = ()  # key columns, by input where they differ
     event_time: EventTime | None = None
     last_epoch: bool = False  # the input has ended: the watermark is the end of time, and no row is late
+    output: pa.Schema | None = None  # what the operator declared; None in contexts made by hand
     timers: Timers = field(default_factory=Timers)  # the shard's own: run_epoch puts them here
 
     late_rows: int = 0  # dropped in this epoch

@@ -50,17 +50,7 @@ class EventTime:
     def _on_time(self, name: str, rows: pa.Table, context: Context) -> pa.Table:
         if not rows.num_rows or self.column not in rows.column_names:
             return rows
-        times = rows.column(self.column)
-        if pa.types.is_timestamp(times.type):
-            per_second = _PER_SECOND[times.type.unit]
-            times = times.cast(pa.int64())
-        elif pa.types.is_int64(times.type):
-            per_second = 1_000
-        else:
-            raise OperatorMistake(
-                f"operator '{context.shard.operator}': event-time column '{self.column}' has type {times.type};"
-                " expected a timestamp, or a long of milliseconds"
-            )
+        times, per_second = event_times(rows, self.column, context.shard.operator)
         ends = pc.min_max(times)
         newest = ends["max"].as_py()
         if newest is None:
@@ -75,6 +65,19 @@ class EventTime:
         kept = rows.filter(pc.fill_null(pc.greater_equal(times, limit), True))
         context.late_rows += rows.num_rows - kept.num_rows
         return kept
+
+
+def event_times(rows: pa.Table, column: str, operator: str) -> tuple[pa.ChunkedArray, int]:
+    """The event times of rows as whole numbers, and how many of their units make a second."""
+    times = rows.column(column)
+    if pa.types.is_timestamp(times.type):
+        return times.cast(pa.int64()), _PER_SECOND[times.type.unit]
+    if pa.types.is_int64(times.type):
+        return times, 1_000
+    raise OperatorMistake(
+        f"operator '{operator}': event-time column '{column}' has type {times.type};"
+        " expected a timestamp, or a long of milliseconds"
+    )
 
 
 def event_time(column: str, *, delay: Duration, idle_after: Duration | None = None) -> EventTime:

@@ -34,7 +34,7 @@ NAN = _NotANumber()
 class Groups:
     """The rows of one input, by key."""
 
-    __slots__ = ("_counts", "_rows", "_starts", "key_types", "keys")
+    __slots__ = ("_counts", "_starts", "key_types", "keys", "rows")
 
     def __init__(self, rows: pa.Table, columns: tuple[str, ...], operator: str) -> None:
         missing = [name for name in columns if name not in rows.column_names]
@@ -55,9 +55,9 @@ class Groups:
         order: NDArray[np.intp] | None = None
         if distinct not in (1, rows.num_rows):  # otherwise the rows are in the order of their keys already
             order = _stable_order(codes, distinct)
-            self._rows = rows.take(pa.array(order)).combine_chunks()
+            self.rows = rows.take(pa.array(order)).combine_chunks()
         else:
-            self._rows = rows.combine_chunks()
+            self.rows = rows.combine_chunks()
         self._starts: list[int] = starts.tolist()
         self._counts: list[int] = counts.tolist()
         if len(encoded) == 1:
@@ -68,13 +68,17 @@ class Groups:
 
     def __iter__(self) -> Iterator[tuple[Hashable, pa.Table]]:
         """Every key with its rows."""
-        cut = self._rows.slice
-        for key, start, count in zip(self.keys, self._starts, self._counts, strict=True):
+        cut = self.rows.slice
+        for key, start, count in self.spans():
             yield key, cut(start, count)
+
+    def spans(self) -> Iterator[tuple[Hashable, int, int]]:
+        """Every key with the place of its rows in ``rows``: start and number."""
+        return zip(self.keys, self._starts, self._counts, strict=True)
 
     def none(self) -> pa.Table:
         """The rows of a key that has none."""
-        return self._rows.slice(0, 0)
+        return self.rows.slice(0, 0)
 
 
 def _key_array(column: pa.ChunkedArray, name: str, operator: str) -> Any:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from perseid.state.timers import Timer
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from perseid.operators.context import Context
     from perseid.state.fields import StateField
     from perseid.state.keyed import KeyedState
@@ -38,10 +40,14 @@ class Operator:
     """Epoch, time, watermark, shard and timers of the current call."""
 
     _by_key: ClassVar[bool] = False
+    _whole_epoch: ClassVar[bool] = False  # process() drops late rows and fires timers itself
     _fields: dict[str, StateField]
     _timers: Timers
     _keyed: KeyedState
     _spilling: bool = False
+
+    def prepare(self, spark: SparkSession) -> None:
+        """In the driver, once, before the application starts: what needs Spark to be found out. Most operators need nothing."""
 
     def process(self, *rows: Any, **inputs: Any) -> Any:
         """Work on one epoch of this shard: ``process(self, rows)``, or one parameter per input, by its name.

@@ -77,6 +77,7 @@ def apply_epoch(
             shard=shard,
             key=spec.key,
             event_time=spec.event_time,
+            output=schema,
             skipped=set(absent.timers),
         )
 

@@ -48,6 +48,8 @@ def start(app: App, spark: SparkSession | None, root: str | None, **given: Any) 
     hosts, spares = hosts_and_spares(settings, sum(topology.operators.values()), slots and slots - room)
     most = None if slots is None else max(hosts + spares, slots - EPOCH_SLOTS)
     ship_modules(spark, graph)
+    for node in graph.operators:
+        node.operator.prepare(spark)
     store = Store.at(root if root is not None else f".perseid/{graph.name}")
     await_slot(spark, graph.name, settings.start_timeout.seconds)  # what reads the schemas needs one
     own_key(store)  # hosts get it with the store

@@ -136,7 +136,8 @@ def run_epoch(operator: Operator, inputs: Mapping[str, pa.Table], context: Conte
     context.timers = timers
     timers.has_event_time = context.event_time is not None or context.watermark_ms is not None
     operator.context = context
-    if context.event_time is not None:
+    whole = operator._whole_epoch
+    if context.event_time is not None and not whole:
         inputs = context.event_time.on_time(inputs, context)
     if operator._by_key:
         operator._keyed.expire(context.time_ms, timers)
@@ -148,7 +149,7 @@ def run_epoch(operator: Operator, inputs: Mapping[str, pa.Table], context: Conte
             output = as_table(operator.process(rows), name)
         else:
             output = as_table(operator.process(**inputs), name)
-        if timers:
+        if timers and not whole:
             due = timers.due(context.time_ms, context.watermark_ms)
             if context.skipped:
                 due = [timer for timer in due if repr(timer) not in context.skipped]

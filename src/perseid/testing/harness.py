@@ -159,6 +159,7 @@ class OperatorHarness:
             key=self._node.key,
             event_time=self._node.event_time,
             last_epoch=self._last,
+            output=self._schema,
         )
         table = run_epoch(operator, inputs, context)
         if table is not None and self._schema is not None:

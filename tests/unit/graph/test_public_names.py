@@ -12,7 +12,7 @@ def test_the_public_names() -> None:
     assert sorted(perseid.__all__) == [
         "App", "Context", "Duration", "EpochInfo", "EventTime", "KeyedOperator", "Operator", "PerseidError", "Stream",
         "Timer", "adaptive", "auto", "baseline", "event_time", "every", "oracle", "parallel", "recording", "sinks", "source",
-        "source_replay", "sources", "state", "upstream_backup",
+        "source_replay", "sources", "spark_processor", "state", "upstream_backup",
     ]  # fmt: skip
 
 

@@ -1,0 +1,204 @@
+"""Value, list and map state of a processor's current key.
+
+A key's state is a dict: name of the variable to what it holds. With a time to live, each value, list element or map
+entry carries when it expires. Expired ones are never seen; they are removed when the key's own timer comes up.
+
+Invariant: a variable without a value is not in the dict, and a key without variables is not in the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql.streaming.stateful_processor import ListState, MapState, ValueState
+
+from perseid.processor.stored import StoredForm
+
+if TYPE_CHECKING:
+    from perseid.processor.handle import Handle
+
+Stored = tuple[Any, ...]
+
+
+class Expiring(NamedTuple):
+    """A stored row and when it expires (processing time)."""
+
+    row: Stored
+    expires_ms: int
+
+
+class Variable:
+    """What all three kinds share: the name, the time to live, and where the current key's value is."""
+
+    kind = "Value"
+
+    def __init__(self, handle: Handle, name: str, form: StoredForm, ttl_ms: int | None) -> None:
+        self._handle, self._name, self._form, self._ttl_ms = handle, name, form, ttl_ms
+
+    def _usable(self) -> None:
+        if self._name not in self._handle.variables:
+            raise PySparkRuntimeError(f"Error: {self.kind} state {self._name} is not initialized.")
+
+    def _held(self) -> Any:
+        self._usable()
+        return self._handle.current().get(self._name)
+
+    def _keep(self, row: Stored) -> Any:
+        """A row as it is kept: with its time of expiry where the variable has one."""
+        if self._ttl_ms is None:
+            return row
+        return Expiring(row, self._handle.expires_at(self._ttl_ms))
+
+    def _row(self, kept: Any) -> Stored | None:
+        """The row of what is kept; None if it has expired."""
+        if self._ttl_ms is None:
+            return self._form.read(kept)
+        return None if kept.expires_ms <= self._handle.time_ms else self._form.read(kept.row)
+
+    def _set(self, value: Any) -> None:
+        self._handle.current_for_writing()[self._name] = value
+
+    def clear(self) -> None:
+        """Remove this state."""
+        self._usable()
+        self._handle.current().pop(self._name, None)
+
+
+class Value(Variable, ValueState):
+    """One row per key."""
+
+    def get(self) -> Stored | None:
+        kept = self._held()
+        return None if kept is None else self._row(kept)
+
+    def exists(self) -> bool:
+        return self.get() is not None
+
+    def update(self, newValue: Any) -> None:
+        self._usable()
+        self._set(self._keep(self._form.store(newValue, "Error updating value state")))
+
+
+class List(Variable, ListState):
+    """A list of rows per key."""
+
+    kind = "List"
+
+    def get(self) -> Iterator[Stored]:
+        return iter([row for row in map(self._row, self._held() or ()) if row is not None])
+
+    def exists(self) -> bool:
+        return next(self.get(), None) is not None
+
+    def put(self, newState: Sequence[Any]) -> None:
+        self._usable()
+        self._set(self._rows(newState))
+
+    def appendValue(self, newState: Any) -> None:
+        row = self._keep(self._form.store(newState, "Error updating value state"))
+        held = self._held()
+        if held is None:
+            self._set([row])
+        else:
+            held.append(row)
+
+    def appendList(self, newState: Sequence[Any]) -> None:
+        rows = self._rows(newState)
+        held = self._held()
+        if held is None:
+            self._set(rows)
+        else:
+            held.extend(rows)
+
+    def _rows(self, values: Sequence[Any]) -> list[Any]:
+        rows = [self._keep(self._form.store(value, "Error updating value state")) for value in values]
+        if not rows:
+            raise PySparkRuntimeError(
+                "Error updating value state: [ILLEGAL_STATE_STORE_VALUE.EMPTY_LIST_VALUE] Illegal value provided to the"
+                f" State Store Cannot write empty list values to State Store for StateName {self._name}."
+            )
+        return rows
+
+
+class Map(Variable, MapState):
+    """A map from rows to rows per key."""
+
+    kind = "Map"
+
+    def __init__(self, handle: Handle, name: str, keys: StoredForm, form: StoredForm, ttl_ms: int | None) -> None:
+        super().__init__(handle, name, form, ttl_ms)
+        self._keys = keys
+
+    def exists(self) -> bool:
+        return next(self.iterator(), None) is not None
+
+    def getValue(self, key: Any) -> Stored | None:
+        held = self._held()
+        kept = held.get(self._entry(key)) if held else None
+        return None if kept is None else self._row(kept)
+
+    def containsKey(self, key: Any) -> bool:
+        return self.getValue(key) is not None
+
+    def updateValue(self, key: Any, value: Any) -> None:
+        held = self._held()
+        entry, kept = self._entry(key), self._keep(self._form.store(value, "Error updating map state value"))
+        if held is None:
+            self._set({entry: kept})
+        else:
+            held[entry] = kept
+
+    def iterator(self) -> Iterator[tuple[Stored, Stored]]:
+        held = self._held() or {}
+        pairs = [(key, self._row(kept)) for key, kept in held.items()]
+        return iter([(self._keys.read(_thawed(key)), row) for key, row in pairs if row is not None])
+
+    def keys(self) -> Iterator[Stored]:
+        return iter([key for key, _ in self.iterator()])
+
+    def values(self) -> Iterator[Stored]:
+        return iter([row for _, row in self.iterator()])
+
+    def removeKey(self, key: Any) -> None:
+        held = self._held()
+        if held is not None:
+            held.pop(self._entry(key), None)
+            if not held:
+                self.clear()
+
+    def _entry(self, key: Any) -> Stored:
+        entry: Stored = _frozen(self._keys.store(key, "Error updating map state value"))
+        return entry
+
+
+class _Frozen(NamedTuple):
+    """A list inside a map's key: hashable, and a list again when it is read."""
+
+    items: tuple[Any, ...]
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, list):
+        return _Frozen(tuple([_frozen(item) for item in value]))
+    return tuple([_frozen(item) for item in value]) if type(value) is tuple else value
+
+
+def _thawed(value: Any) -> Any:
+    if isinstance(value, _Frozen):
+        return [_thawed(item) for item in value.items]
+    return tuple([_thawed(item) for item in value]) if type(value) is tuple else value
+
+
+def without_expired(kept: Any, now_ms: int) -> tuple[Any, int | None]:
+    """What is left of one variable's value at ``now_ms``, None if nothing, and when the next of it expires."""
+    if isinstance(kept, Expiring):
+        return (None, None) if kept.expires_ms <= now_ms else (kept, kept.expires_ms)
+    if isinstance(kept, list) and kept and isinstance(kept[0], Expiring):
+        alive = [item for item in kept if item.expires_ms > now_ms]
+        return alive or None, min((item.expires_ms for item in alive), default=None)
+    if isinstance(kept, dict) and kept and isinstance(next(iter(kept.values())), Expiring):
+        left = {key: item for key, item in kept.items() if item.expires_ms > now_ms}
+        return left or None, min((item.expires_ms for item in left.values()), default=None)
+    return kept, None
