@@ -112,6 +112,7 @@ def test_without_any_descriptor_left_peers_are_turned_away_and_accepting_goes_on
     with server(600.0, "all") as (address, process):
         assert process.stdin is not None and process.stdout is not None
         before = connect(address, SECRET, "epochs")
+        assert asked(before, {"first": 1}) == {"first": 1}  # it is no stranger to the server any more
         process.stdin.write("take them\n")
         process.stdin.flush()
         assert process.stdout.readline() == "none left\n"
