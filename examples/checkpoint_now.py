@@ -8,7 +8,7 @@ import pyarrow as pa
 
 import perseid
 from perseid import App, Operator, every, state
-from perseid.spark.asked import TakenCheckpoint
+from perseid.driver.state_requests import TakenCheckpoint
 
 PAGES, CLICKS = 1_000, 12_000
 

@@ -25,7 +25,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from perseid.spark.runtime import Running
+    from perseid.driver.running import Running
     from perseid.testing import Clock, OperatorHarness, Report
 
 FAULT_LOG = "PERSEID_FAULT_LOG"  # perseid.testing.counter

@@ -9,12 +9,12 @@ SOURCES = Path(__file__).parents[2] / "src" / "perseid"
 WALL = re.compile(r"\btime\.time\(|\btime_ns\(|\bdatetime\.now\(|\butcnow\(|\bwall_ms\b|from time import")
 ALLOWED = {
     "clocks.py": "is where it is read",
-    "spark/shell.py": "gives it to lease, journal and manifests",
+    "driver/shell.py": "gives it to lease, journal and manifests",
     "cli/inspect.py": "says how long ago something was written, to people",
     "cli/scale.py": "compares with the lease, which another process wrote",
     "storage/requests.py": "names files in the order they were asked for",
-    "spark/host_folder.py": "compares with the age of files",
-    "spark/copies_folder.py": "compares with the age of files",
+    "host/host_folder.py": "compares with the age of files",
+    "host/copies_folder.py": "compares with the age of files",
     "sources/listing.py": "compares with the age of folders",
     "testing/admissions.py": "takes a lease",
 }
@@ -30,6 +30,6 @@ def test_the_wall_clock_is_read_only_where_people_files_or_rows_see_it() -> None
 
 
 def test_decisions_are_taken_by_the_steady_clock() -> None:
-    shell = (SOURCES / "spark" / "shell.py").read_text()
+    shell = (SOURCES / "driver" / "shell.py").read_text()
     assert re.findall(r"controller\.handle\([^\n]*, (\w+)\(\)\)", shell), "the controller is told the time"
     assert set(re.findall(r"controller\.handle\([^\n]*, (\w+)\(\)\)", shell)) == {"steady_ms"}

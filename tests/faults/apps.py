@@ -24,7 +24,7 @@ from sleeping import fall_asleep_before
 
 import perseid
 from perseid import App, KeyedOperator, Operator, every, state
-from perseid.spark.runtime import Running
+from perseid.driver.running import Running
 from perseid.state import Spilled
 
 KEYS = 97

@@ -14,7 +14,7 @@ from driver import Driver
 from pyspark.sql import SparkSession
 
 from perseid import App
-from perseid.spark.runtime import Running
+from perseid.driver.running import Running
 from perseid.testing import session
 
 HERE = str(Path(__file__).parent)

@@ -13,7 +13,7 @@ import pytest
 from apps import Begin, Folder
 
 from perseid.errors import RequestFailed
-from perseid.spark.copies_folder import local_copies
+from perseid.host.copies_folder import local_copies
 from perseid.state import persisted
 from perseid.storage.store import Store
 from perseid.testing import kill

@@ -12,7 +12,7 @@ from apps import Begin, Folder
 from driver import CLUSTER, Start
 from driver import ROWS as MANY
 
-from perseid.spark.runtime import Running
+from perseid.driver.running import Running
 from perseid.testing import kill
 
 pytestmark = pytest.mark.spark

@@ -15,7 +15,7 @@ import pytest
 from apps import Begin, Folder, end
 
 from perseid import App
-from perseid.spark.runtime import Running
+from perseid.driver.running import Running
 from perseid.testing import kill, pause
 
 pytestmark = pytest.mark.spark

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from perseid.apps.linear_road import generate, results
 from perseid.apps.linear_road.feed import Feed, cut, feed_of
 from perseid.apps.linear_road.graph import linear_road
-from perseid.spark.runtime import Running
+from perseid.driver.running import Running
 from perseid.testing import kill, session
 
 pytestmark = pytest.mark.spark

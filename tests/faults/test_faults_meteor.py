@@ -15,8 +15,8 @@ import apps
 import pytest
 from apps import Begin, Folder, end
 
+from perseid.driver.running import Running
 from perseid.engine.progress import HostStatus
-from perseid.spark.runtime import Running
 from perseid.testing import kill
 from perseid.testing.processes import is_alive
 

@@ -16,10 +16,10 @@ from apps import Folder
 from pyspark.sql import SparkSession
 
 from perseid import PerseidError
+from perseid.channel.connection import Address
+from perseid.channel.handshake import connect
+from perseid.driver.running import Running
 from perseid.errors import ChannelError, NotAuthentic
-from perseid.spark.channel import Address
-from perseid.spark.handshake import connect
-from perseid.spark.runtime import Running
 
 pytestmark = pytest.mark.spark
 

@@ -16,8 +16,8 @@ from driver import Start
 from pyspark.sql import SparkSession
 
 from perseid import App
+from perseid.driver.running import Running
 from perseid.errors import GraphChanged, ScaleFailed
-from perseid.spark.runtime import Running
 from perseid.storage import requests
 from perseid.storage.store import Store
 from perseid.testing import session

@@ -9,7 +9,7 @@ import apps
 import pytest
 from apps import Begin, Folder, end
 
-from perseid.spark.runtime import Running
+from perseid.driver.running import Running
 from perseid.testing.counter import count_fault
 
 pytestmark = pytest.mark.spark

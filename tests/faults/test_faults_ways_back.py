@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import perseid
 from perseid.checkpoint.schemes import Scheme
-from perseid.spark.runtime import Running
+from perseid.driver.running import Running
 from perseid.testing import session
 from perseid.testing.counter import count_fault
 

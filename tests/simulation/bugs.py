@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from perseid.checkpoint.life import PendingCheckpoint
+from perseid.checkpoint.lifecycle import PendingCheckpoint
 from perseid.engine import commands as do
 from perseid.engine import recovery_steps
 from perseid.engine.controller import Controller

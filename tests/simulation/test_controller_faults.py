@@ -11,7 +11,7 @@ from worlds import TestWorld, calm
 from perseid.checkpoint.schemes import parallel
 from perseid.engine import commands as do
 from perseid.engine import events as on
-from perseid.engine.controller import Controller, Past
+from perseid.engine.controller import Controller, RootHistory
 from perseid.errors import PropertyBroken
 from perseid.simulation.faults import FaultPlan, Planned, Storage
 from perseid.simulation.graphs import chain
@@ -51,7 +51,7 @@ def test_rows_put_aside_are_left_out_of_every_replay() -> None:
 
 def test_what_was_put_aside_before_a_restart_stays_aside() -> None:
     scenario = calm(chain(1), epochs=10)
-    past = Past(admitted=Epoch(3), set_aside={(UnitName("u0"), Epoch(2)): frozenset({BAD.operator})})
+    past = RootHistory(admitted=Epoch(3), set_aside={(UnitName("u0"), Epoch(2)): frozenset({BAD.operator})})
     controller, commands = running(scenario, past)
     aside: dict[int, Any] = {}
     while len(aside) < 3:
@@ -122,9 +122,9 @@ def test_a_last_checkpoint_that_cannot_be_written_does_not_hold_up_the_end_for_e
     assert tried == 3 and do.StopApplication(None, unsaved="full") in commands, "and says what was not saved"
 
 
-def running(scenario: Scenario, past: Past | None = None) -> tuple[Controller, tuple[do.Command, ...]]:
+def running(scenario: Scenario, past: RootHistory | None = None) -> tuple[Controller, tuple[do.Command, ...]]:
     """A controller whose two hosts have all their shards; what it commanded last."""
-    controller = Controller(scenario.topology, scenario.settings, past or Past(), 0)
+    controller = Controller(scenario.topology, scenario.settings, past or RootHistory(), 0)
     for host in (1, 2):
         controller.handle(on.HostRegistered(HostId(host)), 0)
     for host in (1, 2):
@@ -164,7 +164,7 @@ def test_a_restore_waits_for_storage_that_is_out_of_reach() -> None:
 
 def test_a_restore_that_fails_otherwise_stops_the_application_at_once() -> None:
     scenario = calm(chain(1))
-    controller = Controller(scenario.topology, scenario.settings, Past(), 0)
+    controller = Controller(scenario.topology, scenario.settings, RootHistory(), 0)
     for host in (1, 2):
         controller.handle(on.HostRegistered(HostId(host)), 0)
     failed = on.RestoreFailed(HostId(1), controller.routing.version, "the class is gone", corrupt=False)
@@ -173,7 +173,7 @@ def test_a_restore_that_fails_otherwise_stops_the_application_at_once() -> None:
 
 def test_a_host_that_could_not_take_a_snapshot_is_not_busy_for_good() -> None:
     scenario = calm(chain(1))
-    controller = Controller(scenario.topology, scenario.settings, Past(), 0)
+    controller = Controller(scenario.topology, scenario.settings, RootHistory(), 0)
     controller.handle(on.HostRegistered(HostId(1)), 0)
     controller.detector.work_began(HostId(1), 0, None)
     controller.handle(on.CheckpointFailed(controller.checkpoints.next_id, "a shard is not there", HostId(1)), 1)

@@ -8,7 +8,7 @@ from worlds import calm
 
 from perseid.engine import commands as do
 from perseid.engine import events as on
-from perseid.engine.controller import Controller, Past
+from perseid.engine.controller import Controller, RootHistory
 from perseid.engine.recovery_steps import REST_LIMIT_MS
 from perseid.engine.unit_ends import SETBACKS_LIMIT
 from perseid.simulation.graphs import chain
@@ -22,7 +22,7 @@ class Story:
 
     def __init__(self) -> None:
         scenario = calm(chain(1))
-        self.controller = Controller(scenario.topology, scenario.settings, Past(), 0)
+        self.controller = Controller(scenario.topology, scenario.settings, RootHistory(), 0)
         self.now_ms, self.host = 0, 2
         for host in (1, 2):
             self.tell(on.HostRegistered(HostId(host)))

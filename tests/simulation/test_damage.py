@@ -12,7 +12,7 @@ from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.simulation.faults import Driver, Fault, Kill
 from perseid.simulation.graphs import chain
-from perseid.simulation.havoc import wreak
+from perseid.simulation.inject import inject
 from perseid.simulation.root import Manifest
 from perseid.simulation.site import Target
 from perseid.vocabulary import CheckpointId
@@ -32,7 +32,7 @@ def damaged(damage: Damage, fault: Fault, *, inflight: bool = False) -> tuple[Te
             return
         hit.extend(newest)
         damage(world, world.root.manifests[newest[1]])
-        wreak(world, fault)
+        inject(world, fault)
 
     world.later(1_500, strike)
     world.to_the_end()

@@ -10,7 +10,7 @@ from perseid.engine import commands as do
 from perseid.engine.controller import EngineSettings
 from perseid.graph.topology import Topology
 from perseid.simulation.faults import FaultPlan
-from perseid.simulation.havoc import kill_machine
+from perseid.simulation.inject import kill_machine
 from perseid.simulation.jobs import JobFailed
 from perseid.simulation.scenario import Scenario
 from perseid.simulation.site import Site

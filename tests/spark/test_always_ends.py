@@ -23,9 +23,9 @@ import apps
 
 import perseid
 from perseid import App, Operator, every, state
+from perseid.driver.running import Running
 from perseid.errors import ApplicationFailed
-from perseid.spark import slots
-from perseid.spark.runtime import Running
+from perseid.spark import task_slots
 
 pytestmark = pytest.mark.spark
 
@@ -67,12 +67,12 @@ def held_slots(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[[int], 
 
         frame = spark.range(0, count, 1, count).mapInArrow(sleeps, "id long")
         threading.Thread(target=frame.collect, daemon=True).start()
-        apps.wait_until(lambda: slots.used_slots(spark) == count, "tasks that hold slots")
+        apps.wait_until(lambda: task_slots.used_slots(spark) == count, "tasks that hold slots")
         return holding
 
     yield hold
     holding.unlink(missing_ok=True)
-    apps.wait_until(lambda: slots.used_slots(spark) == 0, "free slots")
+    apps.wait_until(lambda: task_slots.used_slots(spark) == 0, "free slots")
 
 
 def runs_to_its_end(spark: SparkSession, root: Path) -> None:
@@ -99,7 +99,7 @@ def test_an_application_whose_operator_hangs_ends_when_told_to_and_frees_its_slo
     with pytest.raises(ApplicationFailed, match=r"did not stop within 1 s and was ended.*start it again"):
         running.stop(1)
     assert running.progress().phase == "failed"
-    apps.wait_until(lambda: slots.used_slots(spark) == 0, "free slots")
+    apps.wait_until(lambda: task_slots.used_slots(spark) == 0, "free slots")
     there.unlink()
     running = app.start(spark, root=str(tmp_path / "hangs"), hosts=2, spares=1)
     apps.wait_for_epoch(running, 2)
@@ -122,7 +122,7 @@ def test_an_application_in_a_spark_that_does_not_answer_ends_all_the_same(spark:
         apps.wait_until(lambda: not any(_alive(pid) for pid in hosts), "hosts that are gone")
     finally:
         os.kill(jvm.pid, signal.SIGCONT)
-    apps.wait_until(lambda: slots.used_slots(spark) == 0, "free slots")
+    apps.wait_until(lambda: task_slots.used_slots(spark) == 0, "free slots")
     runs_to_its_end(spark, tmp_path / "next")
 
 

@@ -21,7 +21,7 @@ import apps
 import perseid
 from perseid import App, KeyedOperator, PerseidError, every
 from perseid.apps.windowed_count import WindowedCount
-from perseid.spark.runtime import Running
+from perseid.driver.running import Running
 from perseid.storage.journal import read_journal
 from perseid.storage.store import Store
 from perseid.testing.admissions import Admissions

@@ -17,7 +17,7 @@ import apps
 
 import perseid
 from perseid import App, PerseidError
-from perseid.spark.runtime import Running
+from perseid.driver.running import Running
 
 pytestmark = pytest.mark.spark
 

@@ -16,7 +16,7 @@ import apps
 
 import perseid
 from perseid import App, PerseidError, every
-from perseid.spark.runtime import Running
+from perseid.driver.running import Running
 
 pytestmark = pytest.mark.spark
 

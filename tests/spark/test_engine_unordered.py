@@ -15,7 +15,7 @@ import apps
 
 import perseid
 from perseid import App
-from perseid.spark.compiled import compile_graph
+from perseid.spark.compile import compile_graph
 from perseid.storage.store import Store
 
 pytestmark = pytest.mark.spark

@@ -19,11 +19,11 @@ import apps
 
 import perseid
 from perseid import App, PerseidError
+from perseid.driver.running import Running
 from perseid.errors import SettingsError
 from perseid.sources import files
 from perseid.sources.files import Files
 from perseid.sources.malformed import malformed_line
-from perseid.spark.runtime import Running
 from perseid.storage.journal import read_journal
 from perseid.storage.store import Store
 from perseid.vocabulary import Offset

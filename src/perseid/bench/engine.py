@@ -11,8 +11,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from perseid.bench.measuring import checkpoints, ours, peers, picture, recovery, small, throughput, verdicts
+from perseid.bench.measuring.contestant import Contestant
 from perseid.bench.measuring.reporting import Bench, Part
-from perseid.bench.measuring.side import Side
 from perseid.bench.measuring.sizes import FULL, QUICK
 
 
@@ -27,8 +27,8 @@ def _measure(bench: Bench, quick: bool) -> None:
     sizes, results = QUICK if quick else FULL, bench.results
     with bench.measuring(6) as (work, part), ExitStack() as sides:
 
-        def side(name: str) -> Side:
-            return sides.enter_context(Side(name, work))
+        def side(name: str) -> Contestant:
+            return sides.enter_context(Contestant(name, work))
 
         perseid, spark, cluster = side("perseid"), side("spark"), side("cluster")
 

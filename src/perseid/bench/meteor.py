@@ -17,9 +17,9 @@ from pathlib import Path
 from rich.console import Console
 
 from perseid.bench.measuring import ours
+from perseid.bench.measuring.contestant import Contestant, SideFailed
 from perseid.bench.measuring.machine import machine
 from perseid.bench.measuring.reporting import title
-from perseid.bench.measuring.side import Side, SideFailed
 from perseid.bench.schemes import picture, running, tables
 from perseid.bench.schemes import storage as places
 from perseid.bench.schemes.comparing import Comparison, Seen, judge
@@ -97,7 +97,7 @@ def _measure(
     found: Found,
     tell: Callable[[str], None],
 ) -> None:
-    with Side("meteor", scratch) as side:
+    with Contestant("meteor", scratch) as side:
         side.call(place.join)
         side.call(ours.begin)
         side.call(place.leave)
@@ -122,7 +122,12 @@ def _measure(
 
 
 def _run(
-    side: Side, case: Case, place: places.Storage, recorded: Recording | None, found: Found, tell: Callable[[str], None]
+    side: Contestant,
+    case: Case,
+    place: places.Storage,
+    recorded: Recording | None,
+    found: Found,
+    tell: Callable[[str], None],
 ) -> running.Ran | None:
     if place.limit(case.storage_bytes_per_s):
         found.storage_mb_per_s[f"{case.name}_storage_mb_per_s"] = round(case.storage_bytes_per_s / 1e6, 1)

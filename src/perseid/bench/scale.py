@@ -13,15 +13,15 @@ from pathlib import Path
 
 from perseid.bench.engine import together
 from perseid.bench.measuring import ours, peers
+from perseid.bench.measuring.contestant import Contestant
 from perseid.bench.measuring.reporting import Bench
 from perseid.bench.measuring.results import Results
-from perseid.bench.measuring.side import Side
 from perseid.bench.scaling import live, load, overhead, picture, road, ways_back
 from perseid.bench.scaling.goals import GOALS, told
 from perseid.bench.scaling.sizes import FULL, HOSTS, QUICK, Sizes
 from perseid.errors import SettingsError
 
-Measure = Callable[[Side, Path, Sizes, Results], None]
+Measure = Callable[[Contestant, Path, Sizes, Results], None]
 
 PARTS: dict[str, Measure] = {
     "recovery": ways_back.measure,
@@ -55,8 +55,8 @@ def run(quick: bool, json_path: Path | None, plot_path: Path | None, part: str |
 
 def _measure(bench: Bench, sizes: Sizes, chosen: tuple[str, ...]) -> None:
     with bench.measuring(1 + len(chosen)) as (work, part), ExitStack() as sides:
-        perseid = sides.enter_context(Side("perseid", work, timeout_s=TIMEOUT_S))
-        spark = sides.enter_context(Side("spark", work)) if "live" in chosen else None
+        perseid = sides.enter_context(Contestant("perseid", work, timeout_s=TIMEOUT_S))
+        spark = sides.enter_context(Contestant("spark", work)) if "live" in chosen else None
 
         def begin() -> None:
             starts: list[Callable[[], None]] = [lambda: perseid.call(ours.begin, hosts=HOSTS)]

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perseid.checkpoint.life import CompletedCheckpoint, SavedShard, UnitSnapshot
+from perseid.checkpoint.lifecycle import CompletedCheckpoint, SavedShard, UnitSnapshot
 from perseid.graph.topology import StreamShape, Topology
 from perseid.vocabulary import CheckpointId, Epoch, ShardId, StreamName, UnitName
 

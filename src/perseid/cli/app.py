@@ -22,8 +22,8 @@ from perseid.errors import SettingsError
 
 if TYPE_CHECKING:
     from perseid.apps.catalogue import Application
+    from perseid.driver.running import Running
     from perseid.graph.app import App
-    from perseid.spark.runtime import Running
 
 BARS = "▁▂▃▄▅▆▇█"
 BARS_WIDTH = 60

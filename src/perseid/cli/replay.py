@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.text import Text
 
 from perseid.cli.figures import count, counted
+from perseid.cli.journal_text import Record, sentence, tone
 from perseid.cli.report import reporting
 from perseid.cli.roots import existing_root
-from perseid.cli.story import Record, sentence, tone
 from perseid.errors import RootError
 from perseid.storage.journal import JournalReader
 

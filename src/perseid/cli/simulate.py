@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from perseid.cli.figures import bars, count, counted, duration, size
+from perseid.cli.journal_text import sentence, tone
 from perseid.cli.report import reporting
-from perseid.cli.story import sentence, tone
 from perseid.errors import FaultBeyondRun, SettingsError, SimulationError
 from perseid.simulation.faults import FaultPlan, from_json
 from perseid.simulation.runs import Outcome, Summary, read_seed_file, simulate_seeds, write_seed_file

@@ -12,7 +12,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from itertools import pairwise
 
 from perseid.checkpoint.alignment import Aligner, AlignmentCommand, ForwardToken
-from perseid.checkpoint.life import CompletedCheckpoint, PendingCheckpoint, UnitSnapshot
+from perseid.checkpoint.lifecycle import CompletedCheckpoint, PendingCheckpoint, UnitSnapshot
 from perseid.checkpoint.policy import Decision, Policy, Reason, Standing
 from perseid.checkpoint.recovery_line import with_snapshot
 from perseid.checkpoint.schemes import Scheme

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from perseid.checkpoint.life import CompletedCheckpoint, PendingCheckpoint, SnapshotPart
+from perseid.checkpoint.lifecycle import CompletedCheckpoint, PendingCheckpoint, SnapshotPart
 from perseid.checkpoint.policy import Decision
 from perseid.checkpoint.size_reports import AskSizes as AskSizes
 from perseid.checkpoint.size_reports import Noted as Noted

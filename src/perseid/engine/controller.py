@@ -12,18 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perseid.checkpoint.life import CompletedCheckpoint
+from perseid.checkpoint.lifecycle import CompletedCheckpoint
 from perseid.checkpoint.schemes import Scheme
 from perseid.checkpoint.size_reports import SizeReport
 from perseid.engine import commands as do
 from perseid.engine import events as on
-from perseid.engine.asked_state import AskedState
 from perseid.engine.checkpointing import Checkpointing
 from perseid.engine.pipeline import Pipeline
 from perseid.engine.progress import Phase
 from perseid.engine.recovering import Recovering
 from perseid.engine.recovery_steps import RecoverySteps
 from perseid.engine.scaling_steps import ScalingSteps
+from perseid.engine.state_requests import StateRequestSteps
 from perseid.engine.unit_ends import UnitEnds
 from perseid.graph.topology import Topology
 from perseid.recovery.detection import Death, Detector
@@ -60,7 +60,7 @@ class EngineSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class RootHistory:
     """What the checkpoint root tells of earlier runs."""
 
     checkpoints: Sequence[CompletedCheckpoint] = ()  # newest first
@@ -77,7 +77,7 @@ class Controller:
 
     topology: Topology
     settings: EngineSettings
-    past: Past
+    past: RootHistory
     now_ms: int
     phase: Phase = "starting"
     hosts: set[HostId] = field(default_factory=set)
@@ -105,7 +105,7 @@ class Controller:
     scaling: Scaling | None = None
     scale_replay: Attempt | None = None  # the job that feeds new shards, also when their scale was given up meanwhile
     scale: ScalingSteps = field(init=False)
-    asked: AskedState = field(init=False)
+    asked: StateRequestSteps = field(init=False)
     bottlenecks: Bottlenecks | None = None
     numbers: dict[OperatorName, int] = field(default_factory=dict)  # the highest ever given to a shard, used or not
 
@@ -123,7 +123,7 @@ class Controller:
         self.pool = Pool(s.hosts, s.spares, s.most_hosts)
         self.bottlenecks = Bottlenecks(s.scaling, s.scalable) if s.scaling is not None else None
         self.unit_ends, self.recovery, self.scale = UnitEnds(self), RecoverySteps(self), ScalingSteps(self)
-        self.asked = AskedState(self)
+        self.asked = StateRequestSteps(self)
         self.scale.settle_pool()
         self.oldest_epoch = self.past.oldest_epoch
         self.set_aside = {key: set(operators) for key, operators in self.past.set_aside.items()}

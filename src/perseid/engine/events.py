@@ -1,4 +1,4 @@
-"""Events: what has happened, told to the controller. Past tense, frozen; time is part of them."""
+"""Events: what has happened, told to the controller. RootHistory tense, frozen; time is part of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from perseid.checkpoint.life import SavedShard
+from perseid.checkpoint.lifecycle import SavedShard
 from perseid.checkpoint.size_reports import SizeHalved as SizeHalved
 from perseid.checkpoint.size_reports import SizesReported as SizesReported
 from perseid.checkpoint.size_reports import SizeTurned as SizeTurned

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from perseid.checkpoint.life import CompletedCheckpoint, bytes_of
+from perseid.checkpoint.lifecycle import CompletedCheckpoint, bytes_of
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.recovering import Recovering

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from perseid.checkpoint.life import bytes_of
+from perseid.checkpoint.lifecycle import bytes_of
 from perseid.checkpoint.policy import Decision, Reason
 from perseid.engine import commands as do
 from perseid.engine import events as on

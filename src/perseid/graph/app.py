@@ -17,10 +17,10 @@ from perseid.vocabulary import Preservation
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from perseid.driver.running import Running
+    from perseid.driver.scale_requests import Scaled
     from perseid.operators.operator import Operator
     from perseid.sources.source import Source
-    from perseid.spark.runtime import Running
-    from perseid.spark.scales import Scaled
 
 MAIN = "main"
 """The unit of sources that name none."""
@@ -134,9 +134,9 @@ class App:
         ``journal_age``         and for how long; default ``every(hours=168)``, seven days
         ``clock``               for tests: gives the time of epochs in milliseconds, such as ``perseid.testing.Clock()``
         """
-        from perseid.spark import runtime  # the graph needs no Spark; running it does
+        from perseid.driver import running  # the graph needs no Spark; running it does
 
-        self._running = runtime.start(self, spark, root, **settings)
+        self._running = running.start(self, spark, root, **settings)
         return self._running
 
     def scale(self, operator: str, shards: int, *, timeout_s: float | None = 120.0) -> Scaled:

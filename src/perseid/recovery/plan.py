@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from perseid.checkpoint.life import CompletedCheckpoint, SnapshotPart
+from perseid.checkpoint.lifecycle import CompletedCheckpoint, SnapshotPart
 from perseid.graph.topology import Topology
 from perseid.vocabulary import CheckpointId, Epoch, ShardId, SlotRange, UnitName
 

@@ -1,4 +1,4 @@
-"""Admission and commits in a simulation: one durable append for both, tried again while storage fails (``spark.admission``)."""
+"""Admission and commits in a simulation: one durable append for both, tried again while storage fails (``driver.admission``)."""
 
 from __future__ import annotations
 

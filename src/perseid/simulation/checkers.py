@@ -18,7 +18,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, NoReturn
 
-from perseid.checkpoint.life import SnapshotPart
+from perseid.checkpoint.lifecycle import SnapshotPart
 from perseid.engine import commands as do
 from perseid.errors import PropertyBroken
 from perseid.graph.topology import Topology

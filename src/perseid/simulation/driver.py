@@ -1,4 +1,4 @@
-"""A simulated driver: carries out the controller's commands in virtual time and tells it what came of them (``spark.shell``).
+"""A simulated driver: carries out the controller's commands in virtual time and tells it what came of them (``driver.shell``).
 
 One driver is one generation on the root. It may die with everything it started, or sleep and wake when another has taken over;
 then the root refuses whatever it still wants to write.
@@ -64,7 +64,7 @@ class SimulatedDriver:
             lambda unit, epoch, routing: rebuilt(self, unit, epoch, routing or self.controller.routing),
         )
         self.hosts = Hosts(self)
-        self.errands, self.keeper, self.admission = Errands(self), Keeper(self), Admission(self)
+        self.errands, self.storage_worker, self.admission = Errands(self), Keeper(self), Admission(self)
         self.loads = Loads(self, world.scenario.load) if world.scenario.load is not None else None
         self.tell(on.Ticked(), 0)
         self.clock.after(world.scenario.settings.heartbeat_ms // 2, self._pulse)
@@ -126,7 +126,7 @@ class SimulatedDriver:
             case do.RunEpoch(attempt=attempt):
                 self.jobs[attempt] = EpochJob(self, command)
             case do.ReleaseStream(stream, epoch):
-                self.keeper.release(stream, epoch)
+                self.storage_worker.release(stream, epoch)
             case do.CommitEpoch(unit, epoch):
                 self.admission.commit(unit, epoch)
             case do.AdmitEpoch(epoch):
@@ -155,7 +155,7 @@ class SimulatedDriver:
                 self.hosts.drop(self.hosts.all[host])
             case do.WritePartition():
                 self.world.witness.divided(self, command)
-                self.keeper.submit(command)
+                self.storage_worker.submit(command)
             case do.ScaleEnded(request, before):
                 self.world.scaled(len(request.slots), before)
             case do.AskToScale(wish) if self.loads is not None:
@@ -174,7 +174,7 @@ class SimulatedDriver:
             case do.StopApplication():
                 self._stop(command)
             case _:
-                self.keeper.submit(command)
+                self.storage_worker.submit(command)
 
     def _cancel(self, attempt: Attempt) -> None:
         if attempt in self.jobs:
@@ -184,7 +184,7 @@ class SimulatedDriver:
         self.stopped = command
         self.world.done = self.world.driver is self
         self.admission.finish()
-        self.keeper.finish()
+        self.storage_worker.finish()
         self.hosts.end()
 
     def die(self) -> None:

@@ -1,5 +1,5 @@
 """Errands: what hosts do when they are told to, in virtual time: restore shards, bring them further, save them, say how large they are
-(``spark.host``)."""
+(``host.process``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A simulated host: the engine's shard logs around numbers for state. It does what ``spark.host`` does, without a process.
+"""A simulated host: the engine's shard logs around numbers for state. It does what ``host.process`` does, without a process.
 
 It knows only what it was told. Asleep, it does nothing; awake again, it goes on as if nothing had been: a zombie, which the
 shard logs and the controller must not believe.
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from perseid.checkpoint.life import SnapshotPart
+from perseid.checkpoint.lifecycle import SnapshotPart
 from perseid.checkpoint.size_watch import SizeWatch
 from perseid.engine import events as on
 from perseid.engine.shard import Refusal, ShardLog
@@ -42,7 +42,7 @@ class Held:
     log: ShardLog[State]
     state: State
     watch: SizeWatch
-    kept: dict[Epoch, Request] = field(default_factory=dict)  # its input, on the machine's disk (``spark.input_log``)
+    kept: dict[Epoch, Request] = field(default_factory=dict)  # its input, on the machine's disk (``host.input_log``)
 
     def apply(self, request: Request) -> State:
         self.log.release(request.release)
@@ -76,7 +76,7 @@ class Host:
         self.heartbeat = on.HeartbeatArrived(self.id)
 
     def ask(self, request: Request) -> State | Refusal:
-        """What ``spark.host`` answers a task."""
+        """What ``host.process`` answers a task."""
         held = self.shards.get(request.shard)
         if held is None:
             return Refusal("stale", f"shard {request.shard} is not on this host")

@@ -1,4 +1,4 @@
-"""Hosts as a simulated driver has them: started, told, heard, given up (``spark.hosts``).
+"""Hosts as a simulated driver has them: started, told, heard, given up (``driver.hosts``).
 
 Invariant: messages to and from one host keep their order, as on one connection.
 """
@@ -64,7 +64,7 @@ class Hosts:
             self.word(host, on.HostDisconnected(host.id, "its connection broke"))
 
     def vanished(self, host: Host) -> None:
-        """Its machine does not answer any more, which the driver's own notices in a while (``spark.channel``)."""
+        """Its machine does not answer any more, which the driver's own notices in a while (``channel.connection``)."""
         if self.all.get(host.id) is host:
             self._driver.tell(on.HostDisconnected(host.id, "its machine does not answer"), VANISHED_MS)
 

@@ -1,11 +1,11 @@
-"""The keeper in a simulation: slow work on the root, in the order of the commands (``spark.keeper``)."""
+"""The keeper in a simulation: slow work on the root, in the order of the commands (``driver.storage_worker``)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from perseid.checkpoint.life import CompletedCheckpoint, PendingCheckpoint
+from perseid.checkpoint.lifecycle import CompletedCheckpoint, PendingCheckpoint
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.errors import CorruptData, Fenced, StorageFailed

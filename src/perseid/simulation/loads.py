@@ -72,7 +72,7 @@ class Loads:
         driver.clock.after(load.every_ms, self._report)
 
     def ask(self, wish: ScaleWish) -> None:
-        """As ``spark.scales`` does: by way of the same door as a user's wish."""
+        """As ``driver.scale_requests`` does: by way of the same door as a user's wish."""
         self._asked += 1
         request = ScaleRequest(self._asked, wish.operator, even_slots(wish.shards), wish.reason)
         self._driver.tell(on.ScaleRequested(request), 1)

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from perseid.checkpoint.life import CompletedCheckpoint
-from perseid.engine.controller import Past
+from perseid.checkpoint.lifecycle import CompletedCheckpoint
+from perseid.engine.controller import RootHistory
 from perseid.errors import CorruptData, Fenced, StorageFailed
 from perseid.simulation.values import Rows, State
 from perseid.storage import layout
@@ -119,11 +119,11 @@ class Root:
         self.generation = Generation(self.generation + 1)
         return self.generation
 
-    def past(self) -> Past:
-        """What a driver finds, as ``spark.past`` reads it."""
+    def past(self) -> RootHistory:
+        """What a driver finds, as ``driver.root_history`` reads it."""
         readable = [m for m in self.manifests.values() if m.path not in self.damaged]  # others are passed over, by name
         usable = [m for m in readable if min(m.cuts.values()) >= self.ledger.base.epoch]
-        return Past(
+        return RootHistory(
             checkpoints=[
                 CompletedCheckpoint(m.id, dict(m.cuts), dict(m.shards), dict(m.inflight), needs=m.needs)
                 for m in sorted(usable, key=lambda m: -m.id)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from perseid.errors import OtherVersion, PerseidError, PropertyBroken, SimulationError
-from perseid.simulation import story
+from perseid.simulation import journal
 from perseid.simulation.garbage import uncollected
 from perseid.simulation.scenario import Options, Scenario, drawn
 from perseid.simulation.world import Engine, Tally, World
@@ -85,7 +85,7 @@ def _outcome(world: World, tally: Tally, broken: str | None, seconds: float) -> 
         bytes=world.root.bytes_written,
         seconds=seconds,
         missed=tuple(str(planned) for planned in world.to_come),
-        story=tuple(story.records(world.log)) if broken else (),
+        story=tuple(journal.records(world.log)) if broken else (),
     )
 
 

@@ -21,8 +21,8 @@ from perseid.simulation.checkers import Witness, broken
 from perseid.simulation.clock import Clock
 from perseid.simulation.driver import SimulatedDriver
 from perseid.simulation.faults import Planned, lasts_ms
-from perseid.simulation.havoc import wreak
 from perseid.simulation.host import Host
+from perseid.simulation.inject import inject
 from perseid.simulation.jobs import JobFailed
 from perseid.simulation.root import Manifest, Root
 from perseid.simulation.scenario import Scale, Scenario, Times
@@ -198,7 +198,7 @@ class World:
             self.to_come.remove(planned)
             self.log.append((self.clock.now_ms, 0, planned))
             self.calm_ms = max(self.calm_ms, self.clock.now_ms + lasts_ms(planned.fault))
-            wreak(self, planned.fault)
+            inject(self, planned.fault)
 
     def ask_to_scale(self, number: int, scale: Scale) -> None:
         """Somebody wants an operator scaled; nobody hears it while no driver is there."""

@@ -5,7 +5,7 @@ A worker, and so a host, is then ready in milliseconds instead of seconds. ``spa
 Spark puts its own ``pyspark.zip`` first on the path. A zip holds no compiled code, and Python reads its directory anew when a task begins.
 Where the zip belongs to an installed pyspark, that one serves as well.
 
-A daemon that Spark has given up stays until its last host has ended: hosts outlive it (``perseid.spark.lifeline``), and stay below their
+A daemon that Spark has given up stays until its last host has ended: hosts outlive it (``perseid.host.lifeline``), and stay below their
 executor in the tree of processes, where people and ``perseid.testing`` look for them.
 """
 
@@ -39,9 +39,7 @@ import pyspark.sql.pandas.serializers  # noqa: E402
 import pyspark.worker  # noqa: E402, F401
 from pyspark.daemon import manager  # noqa: E402
 
-import perseid.sinks  # noqa: E402
-import perseid.spark.host  # noqa: E402, F401
-from perseid.spark.farewell import quietly  # noqa: E402
+from perseid.host.farewell import quietly  # noqa: E402
 
 if __name__ == "__main__":
     pyarrow.array([0])  # looks for pandas, and imports it where it is there

@@ -18,13 +18,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perseid.channel import blocked
+from perseid.channel.connection import Address, Connection
+from perseid.channel.handshake import connect
+from perseid.channel.packed_layout import Layout
+from perseid.channel.rows import EPOCH
 from perseid.errors import ChannelError
-from perseid.spark import cuts
-from perseid.spark.channel import Address, Connection
-from perseid.spark.handshake import connect
-from perseid.spark.rows import EPOCH
 from perseid.spark.shard_rows import of_one_shard
-from perseid.spark.words import Layout
 from perseid.vocabulary import Epoch, HostId, OperatorName
 
 FAILURE = "perseid-failure:"
@@ -69,14 +69,14 @@ class Exchange:
     aside: frozenset[Epoch] = frozenset()  # epochs of which this operator has dead letters, or may put rows there
     find: bool = False  # may it?
     wanted: bool = True  # does anybody look at the answer?
-    cuts: str | None = field(default_factory=cuts.folder)  # where tests cut connections
+    cuts: str | None = field(default_factory=blocked.folder)  # where tests cut connections
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         global _frozen
         if not _frozen:
             gc.freeze()
             _frozen = True
-        cuts.allow(self.cuts)
+        blocked.allow(self.cuts)
         index, batches = of_one_shard(_whole(batches), self.layout)
         shard, host, address = self.shards[index]
         output = pa.ipc.read_schema(pa.py_buffer(self.output))

@@ -12,15 +12,15 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from perseid.channel.connection import Address
+from perseid.channel.rows import EPOCH
 from perseid.clocks import steady_ms
 from perseid.graph.graph import Graph, Unit
 from perseid.graph.nodes import EpochInfo, SinkNode, SourceNode, StatefulNode, TransformNode, UnionNode
 from perseid.scaling.routing import RoutingTable
 from perseid.sources.source import UnorderedSource
-from perseid.spark.channel import Address
-from perseid.spark.compiled import Compiled, to_rows, union
+from perseid.spark.compile import Compiled, to_rows, union
 from perseid.spark.exchange import EpochHeader, Exchange, Then
-from perseid.spark.rows import EPOCH
 from perseid.spark.shape import feeders_of
 from perseid.storage.records import Admitted
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, SourceName

@@ -19,7 +19,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.python.task.killTimeout": "200ms",  # how long a cancelled task of a lost host may hold its slot
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "perseid.spark.daemon",
-    "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",  # its own keeps what was freed, see perseid.spark.allocators
+    "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",  # its own keeps what was freed, see perseid.host.allocators
     "spark.speculation": "false",
     "spark.task.maxFailures": "4",
     "spark.excludeOnFailure.enabled": "false",

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from perseid.spark.rows import SHARD
-from perseid.spark.words import SEED_BIT, Layout, word_column
+from perseid.channel.packed_layout import SEED_BIT, Layout, word_column
+from perseid.channel.rows import SHARD
 
 
 class Misplaced(Exception):

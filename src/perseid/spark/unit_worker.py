@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from perseid.channel.connection import Address
+from perseid.driver.reports import NoReport, Report, Reports
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.errors import CorruptData, Fenced, MalformedLine, PerseidError, StorageFailed
@@ -25,11 +27,9 @@ from perseid.sinks.noop import NoopSink
 from perseid.sinks.sink import MappedSink
 from perseid.sources.malformed import Aside, malformed_line
 from perseid.sources.source import MalformedSource
-from perseid.spark.channel import Address
 from perseid.spark.exchange import failure_in
 from perseid.spark.frames import EpochFrames, Frames
 from perseid.spark.jobs import cancel, tagged
-from perseid.spark.reports import NoReport, Report, Reports
 from perseid.spark.streams import StreamGone, Streams
 from perseid.storage import layout
 from perseid.storage.lease import Lease

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from perseid.storage.past_cache import write_past_cache
 from perseid.storage.store import TEMPORARY, reported, token
+from perseid.storage.uncached_file import write_past_cache
 
 _BATCH_BYTES = 1 << 20
 _BATCH_PIECES = 512  # below IOV_MAX (1024)

@@ -39,7 +39,7 @@ from perseid.testing.network import Cut
 from perseid.testing.subject import Subject, chosen_hosts, subject_of
 
 if TYPE_CHECKING:
-    from perseid.spark.runtime import Running
+    from perseid.driver.running import Running
 
 SLOW_PERIOD_S = 0.1
 _BURN = "import os, time\ntry: os.nice(-10)\nexcept OSError: pass\nend = time.monotonic() + {}\nwhile time.monotonic() < end: pass"

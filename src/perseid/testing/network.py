@@ -1,4 +1,4 @@
-"""Network cuts between the processes of an application on this machine (see ``perseid.spark.cuts``).
+"""Network cuts between the processes of an application on this machine (see ``perseid.channel.blocked``).
 
 A driver tells its hosts and tasks where to look, so the folder must be known before the application starts: ``prepare()``. A driver that
 a test starts as a process of its own, and that calls ``prepare()``, too, finds the folder of its test in the environment; nobody else
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Literal
 from uuid import uuid4
 
+from perseid.channel import blocked
 from perseid.errors import FaultError
-from perseid.spark import cuts
 
 ENVIRONMENT = "PERSEID_CUTS"
 
@@ -26,7 +26,7 @@ def prepare() -> str:
     folder = os.environ.get(ENVIRONMENT)
     if not folder:
         folder = os.environ[ENVIRONMENT] = tempfile.mkdtemp(prefix="perseid-cuts-")
-    cuts.allow(folder)
+    blocked.allow(folder)
     return folder
 
 
@@ -34,7 +34,7 @@ class Cut:
     """Connections from some processes (and what they started) to some ports, forbidden until healed."""
 
     def __init__(self, sender: Iterable[int] | Literal["*"], receiver: Iterable[int] | Literal["driver"]) -> None:
-        folder = cuts.folder()
+        folder = blocked.folder()
         if folder is None:
             raise FaultError(
                 "partition: the application was started without a way to be cut: use the fixture perseid_spark, perseid.testing.session(),"

@@ -12,7 +12,7 @@ from perseid.testing.faults import Corrupt, CrashDriver, FailStorage, Kill, Over
 from perseid.testing.injection import Hit, inject
 
 if TYPE_CHECKING:
-    from perseid.spark.runtime import Running
+    from perseid.driver.running import Running
     from perseid.testing.subject import Subject
 
 _chance = random.Random(0)

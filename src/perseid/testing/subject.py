@@ -16,7 +16,7 @@ from perseid.testing.processes import is_alive
 if TYPE_CHECKING:
     import random
 
-    from perseid.spark.runtime import Running
+    from perseid.driver.running import Running
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from perseid.checkpoint.life import CompletedCheckpoint, UnitSnapshot
+from perseid.checkpoint.lifecycle import CompletedCheckpoint, UnitSnapshot
 from perseid.checkpoint.recovery_line import recovery_line, with_snapshot
 from perseid.graph.topology import StreamShape, Topology, UnitShape
 from perseid.vocabulary import CheckpointId, Epoch, StreamName, UnitName

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perseid.spark.settings import Settings
+from perseid.driver.settings import Settings
 
 TOP = Path(__file__).parents[3]
 PAGES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]

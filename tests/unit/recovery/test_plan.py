@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from perseid.checkpoint.life import CompletedCheckpoint
+from perseid.checkpoint.lifecycle import CompletedCheckpoint
 from perseid.checkpoint.schemes import Scheme, adaptive, baseline, source_replay
 from perseid.graph.topology import StreamShape, Topology, UnitShape
 from perseid.recovery.plan import Observation, decide

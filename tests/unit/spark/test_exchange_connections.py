@@ -9,11 +9,11 @@ import threading
 import pyarrow as pa
 import pytest
 
+from perseid.channel.connection import Address, Connection
+from perseid.channel.handshake import accept
 from perseid.errors import ChannelError
 from perseid.spark import exchange
-from perseid.spark.channel import Address, Connection
 from perseid.spark.exchange import Exchange
-from perseid.spark.handshake import accept
 from perseid.vocabulary import OperatorName
 
 SECRET = b"s" * 32

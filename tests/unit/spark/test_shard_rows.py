@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from perseid.spark.rows import SHARD
+from perseid.channel.packed_layout import SEED_BIT, layout_of, word_column
+from perseid.channel.rows import SHARD
 from perseid.spark.shard_rows import Misplaced, of_one_shard
-from perseid.spark.words import SEED_BIT, layout_of, word_column
 
 LAYOUT = layout_of({"a": 32, "b": 8, "c": 8})
 SEED = SEED_BIT

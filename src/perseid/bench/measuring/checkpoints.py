@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perseid.bench.measuring import applications, ours
+from perseid.bench.measuring.contestant import Contestant
 from perseid.bench.measuring.memory import MB, HostMemory
 from perseid.bench.measuring.results import Results
-from perseid.bench.measuring.side import Side
 from perseid.bench.measuring.sizes import CHECKPOINT_S, SHARDS, Sizes
 from perseid.bench.measuring.timings import Commit, checkpoint_pairs, from_journal, gaps_ms, middle, stalls_ms
 
@@ -38,7 +38,7 @@ class Window:
     memory: tuple[int, int, int]  # of the fullest host with its children, of the fullest alone, of an empty one
 
 
-def measure(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
+def measure(side: Contestant, work: Path, sizes: Sizes, results: Results) -> None:
     found = side.call(run, work, sizes.checkpoint_pairs)
     results.sample("checkpointed_rows_per_s", *(with_one for with_one, _ in found.pairs), unit="rows/s")
     results.sample("unchecked_rows_per_s", *(without for _, without in found.pairs), unit="rows/s")

@@ -18,7 +18,7 @@ from typing import Any, Self
 import psutil
 from pyspark.sql import SparkSession
 
-from perseid.spark.runtime import Running
+from perseid.driver.running import Running
 
 SAMPLE_S = 0.1
 MB = 1_000_000

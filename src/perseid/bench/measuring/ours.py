@@ -16,9 +16,9 @@ from perseid import App, every
 from perseid.bench.measuring import applications
 from perseid.bench.measuring.memory import DriverMemory
 from perseid.bench.measuring.sizes import CHECKPOINT_S, ROWS_PER_EPOCH, SHARDS, SMALL_ROWS
+from perseid.driver.running import Running
 from perseid.engine.progress import Progress
 from perseid.spark import session
-from perseid.spark.runtime import Running
 from perseid.storage.journal import read_journal
 from perseid.storage.store import Store
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import psutil
 
 from perseid.bench.measuring import applications, ours
+from perseid.bench.measuring.contestant import Contestant
 from perseid.bench.measuring.memory import MB
 from perseid.bench.measuring.results import Results
-from perseid.bench.measuring.side import Side
 from perseid.bench.measuring.sizes import SHARDS, Sizes
 from perseid.bench.measuring.timings import Recovery, recoveries
 from perseid.storage import layout
@@ -28,13 +28,13 @@ PAUSES_S = (4.0, 1.0, 2.3, 4.9, 1.7, 3.1, 3.7)
 CLUSTER = "local-cluster[2,4,1024]"
 
 
-def measure_hosts(perseid: Side, work: Path, sizes: Sizes, results: Results) -> None:
+def measure_hosts(perseid: Contestant, work: Path, sizes: Sizes, results: Results) -> None:
     """Begins with nothing."""
     found = perseid.call(run, work, sizes.host_kills, executors=False)
     _say("host", found, results)
 
 
-def measure_executors(cluster: Side, work: Path, sizes: Sizes, results: Results) -> None:
+def measure_executors(cluster: Contestant, work: Path, sizes: Sizes, results: Results) -> None:
     """Goes on from where the hosts were killed, if there is such a root."""
     found = cluster.call(run, work, sizes.executor_kills, executors=True)
     _say("executor", found, results)

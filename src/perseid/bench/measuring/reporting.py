@@ -15,9 +15,9 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 
 from perseid.bench.measuring import verdicts
+from perseid.bench.measuring.contestant import SideFailed
 from perseid.bench.measuring.machine import machine
 from perseid.bench.measuring.results import Results
-from perseid.bench.measuring.side import SideFailed
 from perseid.errors import PerseidError
 
 Part = Callable[[], None]

@@ -10,14 +10,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from perseid.bench.measuring import data, ours, peers
+from perseid.bench.measuring.contestant import Contestant
 from perseid.bench.measuring.memory import MB
 from perseid.bench.measuring.results import Results
-from perseid.bench.measuring.side import Side
 from perseid.bench.measuring.sizes import Sizes
 from perseid.bench.measuring.timings import from_journal, gaps_ms, middle
 
 
-def measure(perseid: Side, spark: Side, work: Path, sizes: Sizes, results: Results) -> None:
+def measure(perseid: Contestant, spark: Contestant, work: Path, sizes: Sizes, results: Results) -> None:
     epochs, discarded = sizes.small_epochs, sizes.small_discarded
     files = data.small(work / "files", epochs)
     for number in range(sizes.small_rounds):
@@ -40,7 +40,9 @@ def measure(perseid: Side, spark: Side, work: Path, sizes: Sizes, results: Resul
     results.number("driver_growth_mb", (after.python + after.heap - before.python - before.heap) / MB, "MB")
 
 
-def _without_sink(perseid: Side, spark: Side, files: Path, work: Path, sizes: Sizes, results: Results) -> None:
+def _without_sink(
+    perseid: Contestant, spark: Contestant, files: Path, work: Path, sizes: Sizes, results: Results
+) -> None:
     """Once more with sinks that throw everything away: neither side gains by how it writes files."""
     epochs, discarded = sizes.small_epochs, sizes.small_discarded
     batches = spark.call(peers.transform_with_state, files, work / "state-noop", 1, sink="noop")

@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from perseid.bench.measuring import data, ours, peers
+from perseid.bench.measuring.contestant import Contestant
 from perseid.bench.measuring.results import Results
-from perseid.bench.measuring.side import Side
 from perseid.bench.measuring.sizes import Sizes
 from perseid.bench.measuring.timings import Commit, from_journal, rows_per_s
 
@@ -19,7 +19,7 @@ MOST_EPOCHS = 120
 """Input for Perseid: more than it can eat until its checkpoint."""
 
 
-def measure(perseid: Side, spark: Side, work: Path, sizes: Sizes, results: Results) -> None:
+def measure(perseid: Contestant, spark: Contestant, work: Path, sizes: Sizes, results: Results) -> None:
     many, few = data.big(work / "many", MOST_EPOCHS), data.big(work / "few", sizes.batches)
     slices = data.sliced(work / "slices", sizes.state_batches)
     if sizes.rounds > 1:
@@ -33,7 +33,14 @@ def measure(perseid: Side, spark: Side, work: Path, sizes: Sizes, results: Resul
 
 
 def _round(
-    perseid: Side, spark: Side, many: Path, few: Path, slices: Path | None, work: Path, sizes: Sizes, results: Results
+    perseid: Contestant,
+    spark: Contestant,
+    many: Path,
+    few: Path,
+    slices: Path | None,
+    work: Path,
+    sizes: Sizes,
+    results: Results,
 ) -> None:
     combined = [("perseid_combined_rows_per_s", True)] if sizes.extras else []
     for name, combine in [*combined, ("perseid_rows_per_s", False)]:

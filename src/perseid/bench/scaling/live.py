@@ -19,8 +19,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 import perseid
 from perseid import every
 from perseid.bench.measuring import ours, peers
+from perseid.bench.measuring.contestant import Contestant
 from perseid.bench.measuring.results import Results
-from perseid.bench.measuring.side import Side
 from perseid.bench.measuring.timings import Commit, from_journal, from_progress
 from perseid.bench.scaling.applications import TEXTS_SCHEMA, newest_texts
 from perseid.bench.scaling.feeding import CHARACTERS, feeding, fill
@@ -60,7 +60,7 @@ class Restarted:
     stopped_ms: float
 
 
-def measure(side: Side, spark: Side, work: Path, sizes: Sizes, results: Results) -> None:
+def measure(side: Contestant, spark: Contestant, work: Path, sizes: Sizes, results: Results) -> None:
     """Both sides, one after the other."""
     keys = sizes.state_mb * 1_000_000 // CHARACTERS
     ours_ = side.call(scale_live, work / "perseid", keys, sizes.feed_rows_per_s)

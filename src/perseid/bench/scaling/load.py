@@ -14,8 +14,8 @@ import numpy as np
 import perseid
 from perseid.apps.word_frequency.graph import made_up_fragments
 from perseid.bench.measuring import ours
+from perseid.bench.measuring.contestant import Contestant
 from perseid.bench.measuring.results import Results
-from perseid.bench.measuring.side import Side
 from perseid.bench.scaling.applications import likeness
 from perseid.bench.scaling.reading import Arrivals, latencies_ms, percentile, shards_over_time, throughput
 from perseid.bench.scaling.sizes import Sizes
@@ -68,7 +68,7 @@ class Latencies:
     middles_ms: tuple[list[float], list[float]]  # over time: of the row in the middle of every epoch
 
 
-def measure_rising(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
+def measure_rising(side: Contestant, work: Path, sizes: Sizes, results: Results) -> None:
     """Figures 6 and 7."""
     low, high = sizes.rising
     seen, latencies = side.call(rise, work, sizes.rising, sizes.rising_s)
@@ -110,7 +110,7 @@ def rise(work: Path, rates: tuple[int, int], seconds: float) -> tuple[Seen, Late
     return Seen.of(journal, "likeness"), latencies
 
 
-def measure_open(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
+def measure_open(side: Contestant, work: Path, sizes: Sizes, results: Results) -> None:
     """Figure 8."""
     seen, taken, dropped = side.call(overwhelm, work, sizes.open_rate, sizes.open_s)
     results.series("open_at_s", seen.rows_per_s[0])
@@ -135,14 +135,14 @@ def overwhelm(work: Path, rate: int, seconds: float) -> tuple[Seen, int, int]:
     return Seen.of(journal, "likeness"), taken, dropped
 
 
-def measure_thresholds(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
+def measure_thresholds(side: Contestant, work: Path, sizes: Sizes, results: Results) -> None:
     """Figure 9."""
     _warm(side, work, sizes)
     for threshold in sizes.thresholds:
         _hold(f"threshold_{round(threshold * 100)}", side, work, sizes, results, perseid.auto(threshold, most=MOST))
 
 
-def measure_manual(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
+def measure_manual(side: Contestant, work: Path, sizes: Sizes, results: Results) -> None:
     """Figure 10."""
     _warm(side, work, sizes)
     for shards in sizes.manual:
@@ -150,13 +150,13 @@ def measure_manual(side: Side, work: Path, sizes: Sizes, results: Results) -> No
     _hold("dynamic", side, work, sizes, results, perseid.auto(most=MOST))
 
 
-def _warm(side: Side, work: Path, sizes: Sizes) -> None:
+def _warm(side: Contestant, work: Path, sizes: Sizes) -> None:
     """The first run would be the slowest, whatever it is of."""
     side.call(hold, work / "warm", sizes.threshold_rate // 2, sizes.threshold_s / 2, None, 1)
 
 
 def _hold(
-    name: str, side: Side, work: Path, sizes: Sizes, results: Results, scaling: AutoScaling | None, first: int = 1
+    name: str, side: Contestant, work: Path, sizes: Sizes, results: Results, scaling: AutoScaling | None, first: int = 1
 ) -> None:
     shards, latencies = side.call(hold, work / name, sizes.threshold_rate, sizes.threshold_s, scaling, first)
     results.number(f"{name}_shards", shards, "shards")

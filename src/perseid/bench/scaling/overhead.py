@@ -10,8 +10,8 @@ import perseid
 from perseid import every
 from perseid.apps.word_frequency.graph import made_up_fragments, word_frequency
 from perseid.bench.measuring import ours
+from perseid.bench.measuring.contestant import Contestant
 from perseid.bench.measuring.results import Results
-from perseid.bench.measuring.side import Side
 from perseid.bench.measuring.timings import middle
 from perseid.bench.scaling.reading import Arrivals, latencies_ms, percentile
 from perseid.bench.scaling.sizes import OVERHEAD_RATE, STATE_SIZES, Sizes
@@ -21,7 +21,7 @@ INTERVAL_S = 5.0
 JUDGED = "medium"
 
 
-def measure(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
+def measure(side: Contestant, work: Path, sizes: Sizes, results: Results) -> None:
     """With and without take turns, in every round in the other order."""
     side.call(words_p95_ms, work / "warm", STATE_SIZES[JUDGED], INTERVAL_S, sizes.overhead_s)
     for number in range(sizes.overhead_rounds):
@@ -33,7 +33,7 @@ def measure(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
         results.number(f"overhead_{size}_percent", 100 * (saved / plain - 1), "%")
 
 
-def measure_intervals(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
+def measure_intervals(side: Contestant, work: Path, sizes: Sizes, results: Results) -> None:
     """The large state, by interval."""
     for interval_s in sizes.intervals_s:
         found = [
@@ -45,7 +45,7 @@ def measure_intervals(side: Side, work: Path, sizes: Sizes, results: Results) ->
         results.sample(f"overhead_interval_{interval_s:g}_p95_ms", middle(found), unit="ms")
 
 
-def _one(side: Side, work: Path, sizes: Sizes, results: Results, size: str, interval_s: float | None) -> None:
+def _one(side: Contestant, work: Path, sizes: Sizes, results: Results, size: str, interval_s: float | None) -> None:
     p95_ms = side.call(words_p95_ms, work / "run", STATE_SIZES[size], interval_s, sizes.overhead_s)
     results.sample(f"overhead_{size}_{'with' if interval_s else 'without'}_p95_ms", p95_ms, unit="ms")
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from perseid.bench.measuring.contestant import Contestant
 from perseid.bench.measuring.results import Results
-from perseid.bench.measuring.side import Side
 from perseid.bench.road.rating import judged
 from perseid.bench.road.running import drive
 from perseid.bench.road.traffic import Road, make_feed
 from perseid.bench.scaling.sizes import Sizes
 
 
-def measure(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
+def measure(side: Contestant, work: Path, sizes: Sizes, results: Results) -> None:
     """From fewer expressways to more, until a number of them is too many."""
     rating = 0
     for xways in sizes.xways:

@@ -19,13 +19,13 @@ import perseid
 from perseid import App, every
 from perseid.apps.word_frequency.graph import made_up_fragments, word_frequency
 from perseid.bench.measuring import ours
+from perseid.bench.measuring.contestant import Contestant
 from perseid.bench.measuring.results import Results
-from perseid.bench.measuring.side import Side
 from perseid.bench.scaling.applications import likeness
 from perseid.bench.scaling.reading import pace, replayed_rows, restored_ms
 from perseid.bench.scaling.sizes import RECOVERY_WORDS, Sizes
 from perseid.checkpoint.schemes import Scheme
-from perseid.spark.runtime import Running
+from perseid.driver.running import Running
 
 WAYS = ("state", "upstream", "source")
 """R+SM, upstream backup, source replay."""
@@ -45,7 +45,7 @@ class Lost:
     pace: float  # the share of the input that was done when the host died: below 1 there was less to make good
 
 
-def measure(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
+def measure(side: Contestant, work: Path, sizes: Sizes, results: Results) -> None:
     """The three ways, by rate."""
     for rate in sizes.rates:
         judged = rate == sizes.rates[-1]
@@ -59,7 +59,7 @@ def measure(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
                     results.sample(f"{way}_recovery_s", lost.restored_s, unit="s")
 
 
-def measure_parallel(side: Side, work: Path, sizes: Sizes, results: Results) -> None:
+def measure_parallel(side: Contestant, work: Path, sizes: Sizes, results: Results) -> None:
     """Serial and parallel, by checkpoint interval."""
     for interval_s in sizes.replay_s:
         judged = interval_s == sizes.replay_s[-1]

@@ -28,9 +28,9 @@ from perseid.bench.schemes.plan import PROFILE_PERIODS, Case
 from perseid.bench.schemes.reading import curve
 from perseid.checkpoint.oracle import Recording
 from perseid.checkpoint.schemes import Scheme
+from perseid.driver.running import Running
 from perseid.engine.progress import Progress
-from perseid.spark.copies_folder import local_copies
-from perseid.spark.runtime import Running
+from perseid.host.copies_folder import local_copies
 from perseid.storage import layout
 from perseid.storage.store import Store
 

@@ -1,0 +1,1 @@
+"""Connections, messages and rows between the driver, its hosts and their tasks."""

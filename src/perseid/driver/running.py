@@ -1,0 +1,166 @@
+"""A running application: started from a graph, watched, waited for, stopped."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import SparkSession
+
+from perseid.driver.scale_requests import Scaled
+from perseid.driver.settings import Settings, hosts_and_spares
+from perseid.driver.shell import Shell
+from perseid.driver.state_requests import TakenCheckpoint
+from perseid.engine import events as on
+from perseid.engine.progress import Progress
+from perseid.errors import ApplicationFailed, CheckpointFailed, RequestFailed, ScaleFailed, headline
+from perseid.spark import session
+from perseid.spark.jobs import settled_slots
+from perseid.spark.modules import ship_modules
+from perseid.spark.shape import topology_of
+from perseid.spark.task_slots import await_slot
+from perseid.storage.root_key import own_key
+from perseid.storage.snapshots import SnapshotFile
+from perseid.storage.store import Store
+
+if TYPE_CHECKING:
+    from perseid.graph.app import App
+
+SCALE_ROOM = 4  # hosts that an application's own session has room for beyond those it starts with
+SPARK_STOP_S = 30.0
+EPOCH_SLOTS = 2  # that a scale leaves to the tasks of epochs
+
+
+def start(app: App, spark: SparkSession | None, root: str | None, **given: Any) -> Running:
+    """Start an application. Everything that can be checked is checked before anything runs."""
+    graph = app.graph
+    settings = Settings.of(**given)
+    own = spark is None
+    topology = settings.checkpoint.preserved(topology_of(graph))
+    if spark is None:
+        count = settings.hosts or max(1, min(2, sum(topology.operators.values())))
+        spares = 1 if settings.spares is None else settings.spares
+        spark = session.build(hosts=count, spares=spares + SCALE_ROOM, app_name=graph.name)
+    wanted = (settings.hosts or 1) + (settings.spares or 0) + 1
+    waiting = settings.start_timeout.seconds / 2
+    slots = settled_slots(spark, wanted, exactly=settings.hosts is not None, timeout_s=waiting)
+    room = SCALE_ROOM if own else 0
+    hosts, spares = hosts_and_spares(settings, sum(topology.operators.values()), slots and slots - room)
+    most = None if slots is None else max(hosts + spares, slots - EPOCH_SLOTS)
+    ship_modules(spark, graph)
+    for node in graph.operators:
+        node.operator.prepare(spark)
+    store = Store.at(root if root is not None else f".perseid/{graph.name}")
+    await_slot(spark, graph.name, settings.start_timeout.seconds)  # what reads the schemas needs one
+    own_key(store)  # hosts get it with the store
+    shell = Shell(graph.name, spark, store, settings, topology, graph, hosts, spares, most)
+    running = Running(shell, spark if own else None)
+    shell.begin()
+    return running
+
+
+class Running:
+    """A running application."""
+
+    def __init__(self, shell: Shell, own: SparkSession | None) -> None:
+        self._shell, self._own = shell, own
+
+    def progress(self) -> Progress:
+        """What it does right now."""
+        return self._shell.progress()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end. True when it has ended; raises ``ApplicationFailed`` if it failed.
+
+        Raises ``CheckpointFailed`` if it has ended well but for its last checkpoint: all output is there, the newest state is not saved.
+        """
+        if not self._shell.ended.wait(timeout_s):
+            return False
+        if self._own is not None:
+            own, self._own = self._own, None
+            stopping = threading.Thread(target=own.stop, name="perseid-spark-stop", daemon=True)
+            stopping.start()
+            stopping.join(SPARK_STOP_S)  # a Spark that is stuck does not stop
+        if self._shell.error is not None:
+            raise ApplicationFailed(self._shell.error)
+        if self._shell.unsaved is not None:
+            raise CheckpointFailed(self._unsaved(self._shell.unsaved))
+        return True
+
+    def _unsaved(self, why: str) -> str:
+        last = self.progress().last_checkpoint
+        again = (
+            f"the epochs after checkpoint {last.id}, at epoch {last.epoch},"
+            if last
+            else "everything from the first epoch"
+        )
+        return (
+            f"every epoch up to {self.progress().epoch} is committed, but the last checkpoint failed:"
+            f" {headline(why)}\n  The next start on {self.root} works through {again} once more; no output is lost or doubled."
+        )
+
+    def stop(self, timeout_s: float | None = 60.0) -> None:
+        """Finish what has been admitted, take a last checkpoint, end. The next start goes on from there.
+
+        Where that is not done within ``timeout_s`` it ends all the same, some seconds later, with its hosts given back; then
+        ``ApplicationFailed`` says what it was waiting for. Nothing is lost: the next start does what was left.
+        """
+        shell = self._shell
+        shell.post(on.StopRequested())
+        try:
+            ended = shell.ended.wait(timeout_s)
+        except BaseException:  # Ctrl-C once more
+            shell.abandon("it was interrupted while it stopped")
+            raise
+        if not ended:
+            seen = self.progress()
+            waits = seen.trouble or f"it was {seen.phase} at epoch {seen.epoch}"
+            shell.abandon(f"it did not stop within {timeout_s:g} s and was ended: {waits}; start it again to go on")
+        self.wait()
+
+    def scale(self, operator: str, shards: int, *, timeout_s: float | None = 120.0) -> Scaled:
+        """Divide a stateful operator's keys among so many shards while the stream runs; only the change itself pauses its input.
+
+        Returns when it is done. Raises ``ScaleFailed`` if it cannot be done, or was not within ``timeout_s``: then it may still be
+        on its way, and ``progress`` will show it.
+        """
+        if self._shell.ended.is_set():
+            raise ScaleFailed(f"operator {operator!r}: the application has ended; start it again with shards={shards}")
+        try:
+            return self._shell.scale_requests.ask(operator, shards).result(timeout_s)
+        except TimeoutError as error:
+            raise ScaleFailed(
+                f"operator {operator!r}: not scaled within {timeout_s:g} s; it is still being tried"
+            ) from error
+
+    def checkpoint_state(self, *, timeout_s: float | None = 120.0) -> TakenCheckpoint:
+        """Make durable all that has been processed by now; the stream goes on meanwhile. Returns when it is.
+
+        The checkpoint is like any other: recovery may go back to it, and newer ones let it go. Raises ``RequestFailed`` if there is
+        none within ``timeout_s``.
+        """
+        self._require_alive("checkpoint")
+        return self._shell.state_requests.checkpoint(timeout_s)
+
+    def persist(self, operator: str, root: str, *, timeout_s: float | None = 120.0) -> list[SnapshotFile]:
+        """Write an operator's state, as of now, to another place, where it stays: one file for each shard, read by
+        ``perseid.state.persisted``."""
+        return self.checkpoint_state(timeout_s=timeout_s).persist(operator, root)
+
+    def restore_state(self, operator: str, *, timeout_s: float | None = 120.0) -> None:
+        """Make an operator's shards anew from the newest checkpoint and what came since, as after a loss; returns when they are.
+
+        For state in memory that is not trusted any more, and for trying out what a recovery takes. Raises ``RequestFailed``
+        for an operator that there is not, or if it is not done within ``timeout_s``.
+        """
+        self._require_alive("restore")
+        self._shell.state_requests.restore(operator, timeout_s)
+
+    def _require_alive(self, what: str) -> None:
+        if self._shell.ended.is_set():
+            raise RequestFailed(f"{what}: the application has ended")
+
+    @property
+    def root(self) -> str:
+        """The checkpoint root."""
+        return self._shell.store.root

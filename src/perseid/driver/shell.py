@@ -1,0 +1,512 @@
+"""The Spark shell: carries out the controller's commands with threads, sockets, files and Spark jobs, and tells it what came of them.
+
+One thread runs the controller; one per unit runs its jobs; one admits epochs; one does the slow work on storage; one per
+host listens. They speak through the controller's queue and share no decisions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import queue
+import secrets
+import threading
+import time
+import warnings
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from perseid.channel.host_messages import catch_up_message, drop_message, read_event, restore_message, snapshot_message
+from perseid.channel.size_messages import ask_message
+from perseid.clocks import EpochTime, steady_ms, wall_ms
+from perseid.driver.admission import Admission
+from perseid.driver.backups import HostBackups
+from perseid.driver.hosts import HostLink, Hosts
+from perseid.driver.journal_writer import JournalWriter
+from perseid.driver.loads import Loads
+from perseid.driver.reports import Report, Reports
+from perseid.driver.root_history import check_owner, own_root, read_history
+from perseid.driver.scale_requests import ScaleRequests
+from perseid.driver.settings import Settings, bounded
+from perseid.driver.state_requests import StateRequests
+from perseid.driver.storage_worker import StorageWorker
+from perseid.driver.unit_workers import Workers
+from perseid.driver.watermarks import EventTimes, event_time_key, event_times, inputs_of_sources
+from perseid.engine import commands as do
+from perseid.engine import events as on
+from perseid.engine.controller import Controller, EngineSettings
+from perseid.engine.event_time_alignment import EventTimeAlignment
+from perseid.engine.progress import Progress
+from perseid.errors import PerseidError, PerseidWarning, StorageFailed
+from perseid.graph.graph import Graph
+from perseid.graph.topology import Topology
+from perseid.host.shards import OperatorSpec
+from perseid.sources.source import MalformedSource
+from perseid.spark.arrow_batches import bound_by_rows
+from perseid.spark.compile import Compiled, compile_graph
+from perseid.spark.frames import Frames
+from perseid.spark.jobs import task_slots
+from perseid.spark.own_session import sibling_of
+from perseid.spark.streams import Streams
+from perseid.spark.task_slots import SlotWatch
+from perseid.spark.unit_worker import UnitWorker
+from perseid.storage import layout
+from perseid.storage.journal import Journal
+from perseid.storage.lease import Lease
+from perseid.storage.ledger import Ledger
+from perseid.storage.manifest import Checkpoints
+from perseid.storage.records import Admitted, Committed
+from perseid.storage.store import STAGING, Store
+from perseid.vocabulary import Attempt, CheckpointId, Epoch, OperatorName, ShardId, SourceName, UnitName
+
+LEASE_RENEWAL_S = 1.0
+TICK_S = 0.02
+GRACE_S = 12.0  # for an end that is not waited for any longer
+
+
+class Shell:
+    """Everything with a side effect."""
+
+    def __init__(
+        self,
+        name: str,
+        spark: SparkSession,
+        store: Store,
+        settings: Settings,
+        topology: Topology,
+        graph: Graph,
+        hosts: int,
+        spares: int,
+        most_hosts: int | None,
+    ) -> None:
+        self.store, self.settings, self.topology, self.graph, self.spark = store, settings, topology, graph, spark
+        self.ended = threading.Event()
+        self.error: str | None = None
+        self.unsaved: str | None = None  # why the last checkpoint failed
+        self._ending = threading.Lock()  # taken for good by whoever ends it
+        self._events: queue.SimpleQueue[on.Event] = queue.SimpleQueue()
+        self._advised: set[str] = set()
+        self._undo = contextlib.ExitStack()
+        try:
+            self._open(name, hosts, spares, most_hosts)
+        except BaseException:
+            self._undo.close()
+            raise
+
+    def _open(self, name: str, hosts: int, spares: int, most_hosts: int | None) -> None:
+        graph, store, settings, spark = self.graph, self.store, self.settings, self.spark
+        self.lease = Lease.acquire(store, owner=name, now_ms=wall_ms, timeout=settings.lease_timeout)
+        self._undo.callback(self.lease.release)
+        # Before anything is read: from here on no driver before this one can change what is read.
+        self.store = store = store.fenced(STAGING, self.lease.fence)
+        check_owner(store, graph)
+        journal = Journal(store, self.lease.generation, now_ms=wall_ms, limits=settings.journal_limits)
+        self.reports = Reports()
+        self.journal_writer = JournalWriter(name, journal, self.reports)
+        self._undo.callback(self.journal_writer.close)
+        self.ledger = Ledger.open(store, self.lease)
+        self.ledger_lock = threading.Lock()
+        self.checkpoints = Checkpoints(store, self._unreadable, lease=self.lease)
+        self.checkpoints.discard_unfinished()
+        for source in graph.sources:
+            source.source.open(spark, layout.source(SourceName(source.name)), store)
+            self._undo.callback(source.source.close)
+        for sink in graph.sinks:
+            sink.sink.open(spark, store)
+            self._undo.callback(sink.sink.close)
+        own = self.own = sibling_of(spark)
+        self.compiled: Compiled = compile_graph(spark, own, graph)
+        if own is not spark:
+            bound_by_rows(own, self.compiled.schemas.values())
+        for warning in self.compiled.warnings:
+            self._advise(warning)
+        self.event_times = EventTimes(graph, self.ledger, self.compiled.timed)
+        self.alignment = self._aligned()
+        past = read_history(store, graph, self.ledger, self.checkpoints)
+        own_root(store, graph)
+        self.loads = Loads()
+        self.state_requests = StateRequests(graph, store, self.post)
+        self.scale_requests = ScaleRequests(graph, self.loads, lambda: self.controller.routing, self.post)
+        engine = EngineSettings(
+            scheme=settings.checkpoint,
+            hosts=hosts,
+            spares=spares,
+            most_hosts=most_hosts,
+            queue=settings.queue,
+            keep=settings.keep,
+            heartbeat_ms=settings.heartbeat.ms,
+            operator_retries=settings.operator_retries,
+            dead_letters=settings.dead_letters,
+            scaling=bounded(settings.scaling, hosts, spares, most_hosts),
+            scalable=self.scale_requests.scalable,
+            parallel_recovery=settings.parallel_recovery,
+        )
+        self.controller = Controller(self.topology, engine, past, steady_ms())
+        self._hosts_wanted = hosts
+        secret = secrets.token_bytes(32)
+        self.hosts = Hosts(
+            own,
+            store,
+            secret,
+            self._specs(),
+            settings.heartbeat.ms,
+            settings.keep_input,
+            self.post,
+            self._host_said,
+            name,
+        )
+        self.slot_watch = SlotWatch(spark, name, lambda: self.hosts.waiting, self.journal_writer.warning)
+        self._undo.callback(self.slot_watch.end)
+        self.backups = HostBackups(self.topology, self.hosts, self.journal_writer, lambda: self.controller.routing)
+        kinds = {str(s.name): s.preservation for s in self.topology.streams}
+        self.streams = Streams(own, store, kinds, self.compiled.schemas, self._rebuild)
+        self._frames = {
+            u.name: Frames(
+                spark, own, graph, u, self.compiled, secret, self.streams.read, self.event_times.watermark_ms
+            )
+            for u in graph.units
+        }
+        self.workers = Workers([UnitName(u.name) for u in graph.units], self._worker)
+        self.admission = Admission(
+            {SourceName(s.name): s.source for s in graph.sources},
+            [UnitName(u.name) for u in graph.units],
+            self.ledger,
+            self.ledger_lock,
+            settings,
+            EpochTime(settings.clock),
+            lambda at_ms, idle: self.reports.timer_due(at_ms, self.event_times.next_watermarks_ms(idle)),
+            self.post,
+            lambda admitted: self.journal_writer.admitted(admitted, self._rows(admitted)),
+            self.event_times if self.compiled.timed else None,
+            self.alignment,
+        )
+        self.storage_worker = StorageWorker(
+            graph,
+            self.topology,
+            self.lease,
+            self.ledger,
+            self.ledger_lock,
+            self.checkpoints,
+            self.streams,
+            self.journal_writer,
+            wall_ms,
+            self.post,
+            self.hosts.broadcast,
+            self.backups,
+            self.admission.write_commits,
+        )
+        self.journal_writer.app_started(self.lease.generation, self.controller, past, hosts)
+
+    def begin(self) -> None:
+        """From here on it runs."""
+        self._hostless = time.monotonic()  # since when there are too few hosts
+        threading.Thread(target=self._loop, name="perseid-controller", daemon=True).start()
+        self.post(on.Ticked())
+
+    def post(self, event: on.Event) -> None:
+        self._events.put(event)
+
+    def _advise(self, message: str) -> None:
+        """Tell the user of something in the application, once, however many hosts see it."""
+        if message not in self._advised:
+            self._advised.add(message)
+            self.journal_writer.warning(message)
+            warnings.warn(message, PerseidWarning, stacklevel=2)
+
+    def _unreadable(self, checkpoint: CheckpointId, error: Exception) -> None:
+        self.journal_writer.record("checkpoint_failed", checkpoint=checkpoint, error=str(error))
+        self.journal_writer.say(f"checkpoint {checkpoint} cannot be used: {error}")
+
+    def _specs(self) -> tuple[OperatorSpec, ...]:
+        return tuple(
+            OperatorSpec(
+                OperatorName(node.name),
+                node.operator,
+                dict(node.key),
+                self.compiled.operators[node.name].key_types,
+                node.input_names,
+                node.event_time,
+                self.compiled.operators[node.name].output_arrow,
+                OperatorName(node.name) in self.topology.retaining,
+            )
+            for node in self.graph.operators
+        )
+
+    def _worker(self, name: UnitName) -> UnitWorker:
+        return UnitWorker(
+            self.spark,
+            self.graph,
+            next(u for u in self.graph.units if u.name == name),
+            self.topology.unit(name),
+            self.topology.retaining,
+            self._frames[name],
+            self.streams,
+            self.ledger,
+            self.lease,
+            self.reports,
+            lambda: self.hosts.addresses,
+            self.post,
+            self._unit_finished,
+            self.journal_writer.malformed,
+        )
+
+    def _aligned(self) -> EventTimeAlignment | None:
+        if self.settings.align is None:
+            return None
+        inputs = inputs_of_sources(self.graph, self.compiled.timed)
+        alignment = EventTimeAlignment(self.settings.align.ms, inputs)
+        before = self.ledger.event_times_ms(self.ledger.last_admitted)
+        alignment.seen((), before, [name for names in inputs.values() for name in names])
+        return alignment
+
+    def _timed_inputs(self, unit: UnitName) -> list[OperatorName]:
+        """The inputs with event time of a unit's operators, as the ledger names them."""
+        mine = {node.name for node in self.graph.operators if node.unit == unit}
+        timed = self.compiled.timed.items()
+        return [event_time_key(operator, name) for operator, names in timed if operator in mine for name in names]
+
+    # -- what others ask ------------------------------------------------------------------------------------------
+
+    def _rows(self, admitted: Admitted) -> int | None:
+        counts = [s.source.rows(*admitted.slices[SourceName(s.name)]) for s in self.graph.sources]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
+    def _rebuild(self, stream: str, epoch: Epoch) -> DataFrame:
+        """A stream's epoch again, from the answers its hosts keep."""
+        unit = self.graph.node(stream).unit
+        admitted = self.ledger.admitted(epoch)
+        assert admitted is not None
+        frames = self._frames[unit].recall(admitted, self.controller.routing, self.hosts.addresses)
+        return frames.node_to_run(stream)
+
+    def _unit_finished(self, unit: UnitName, admitted: Admitted, reports: dict[ShardId, Report]) -> None:
+        self.event_times.finished(unit, admitted, reports)
+        if self.alignment is not None:
+            taken = [source for source, (start, end) in admitted.slices.items() if start < end]
+            self.alignment.seen(taken, event_times(reports), self._timed_inputs(unit))
+        self.journal_writer.finished(unit, admitted, reports, self._rows(admitted), len(self.topology.units))
+
+    def progress(self) -> Progress:
+        sources = [s.source for s in self.graph.sources]
+        malformed = sum(s.malformed_lines for s in sources if isinstance(s, MalformedSource))
+        not_started = self.hosts.not_started
+        failing = f"a host could not be started: {not_started}" if not_started is not None else ""
+        waits = [self.slot_watch.text, failing, self.admission.trouble, self.controller.trouble]
+        seen = self.journal_writer.progress(self.controller, self.hosts.links, "; ".join(filter(None, waits)))
+        abandoned = self.ended.is_set() and self.error is not None  # the controller may not know
+        return replace(seen, malformed_lines=malformed, phase="failed" if abandoned else seen.phase)
+
+    # -- hosts' messages ------------------------------------------------------------------------------------------
+
+    def _host_said(self, link: HostLink, message: dict[str, Any]) -> None:
+        match message["kind"]:
+            case "register":
+                self.journal_writer.host_ready(link)
+            case "applied":
+                self.reports.arrived(message)
+            case "warning":
+                self.journal_writer.warning(message["message"])
+            case "advice":
+                with contextlib.suppress(PerseidWarning):  # one that is an error must not end the thread of a host
+                    self._advise(message["message"])
+            case "restored":
+                self.journal_writer.restored(message["sizes"])
+                if message["copies"]:
+                    self.journal_writer.record("shards_restored", host=link.id, copies=message["copies"])
+            case "backed_up":
+                self.backups.told(link.id, message)
+            case "gave_way":
+                self.journal_writer.record(
+                    "snapshot_awaited", host=link.id, checkpoint=message["checkpoint"], ms=message["ms"]
+                )
+            case "written":
+                self.journal_writer.snapshot_written(message["checkpoint"], message)
+            case "load":
+                self.loads.told(message)
+                self.post(on.LoadReported(self.loads.host_load(link.id, message)))
+                for hot in self.loads.hot_keys(self.controller.routing):
+                    self.journal_writer.hot_key(hot)
+        event = read_event(link.id, message)
+        if event is not None:
+            self.post(event)
+
+    # -- the controller's thread ----------------------------------------------------------------------------------
+
+    def _loop(self) -> None:
+        renewed = flushed = ticked = time.monotonic()
+        while not self.ended.is_set():
+            try:
+                try:
+                    self._handle(self._events.get(timeout=TICK_S))
+                except queue.Empty:
+                    ticked = 0.0
+                now = time.monotonic()
+                if now - ticked > TICK_S:  # also when there is always something to hear
+                    ticked = now
+                    self._handle(on.Ticked())
+                if now - renewed > LEASE_RENEWAL_S:
+                    renewed = now
+                    with contextlib.suppress(
+                        StorageFailed
+                    ):  # a full disk: nobody else can take the lease there, either
+                        self.lease.renew()
+                        self.scale_requests.look(self.store)
+                if now - flushed > 0.25:
+                    flushed = now
+                    with contextlib.suppress(StorageFailed):  # the journal keeps what it could not write
+                        self.journal_writer.flush()
+                self._expect_hosts(now)
+            except Exception as error:
+                message = str(error) if isinstance(error, PerseidError) else f"{type(error).__name__}: {error}"
+                self._fail(message)
+
+    def _handle(self, event: on.Event) -> None:
+        self.journal_writer.event(event)
+        commands = self.controller.handle(event, steady_ms())
+        for command in commands:
+            self.journal_writer.command(command)
+        self._carry_out(commands)
+
+    def _fail(self, message: str) -> None:
+        """Nothing can be done about it. Should the controller not even take that in, the application ends without it."""
+        try:
+            commands = self.controller.handle(on.FatalError(message), steady_ms())
+            self._carry_out(commands)
+        except Exception:
+            self._begin_end(message)
+
+    def _expect_hosts(self, now: float) -> None:
+        """Without hosts nothing begins, nor goes on: not for ever."""
+        wanted = self._hosts_wanted if self.controller.phase == "starting" else 1
+        if len(self.controller.hosts) >= wanted:
+            self._hostless = now
+        if now - self._hostless > self.settings.start_timeout.seconds:
+            self._hostless = now
+            self._give_up_starting()
+
+    def _give_up_starting(self) -> None:
+        alive = len(self.controller.hosts)
+        slots = task_slots(self.spark)
+        message = f"only {alive} of {self._hosts_wanted} hosts started within {self.settings.start_timeout}: "
+        if self.hosts.not_started is not None:
+            message += f"the last that did not, says: {self.hosts.not_started}"
+        else:
+            message += (
+                f"every host holds a task slot for good (the cluster has {slots if slots is not None else 'an unknown number'});"
+                " use a larger master, fewer hosts, or a longer start_timeout"
+            )
+        self._fail(message)
+
+    def _carry_out(self, commands: tuple[do.Command, ...]) -> None:
+        wanted, finished = None, False
+        for command in commands:
+            match command:
+                case do.CommitEpoch(unit, epoch):
+                    finished = True
+                    self.admission.commit(Committed(epoch, unit, self.event_times.of_epoch(unit, epoch)))
+                case do.AdmitEpoch(epoch):
+                    wanted = epoch
+                case do.RunEpoch() | do.ReplayShards():
+                    self.workers.submit(command, beside=command.attempt == self.controller.scale_replay)
+                case do.CancelUnit(unit, attempt):
+                    self.workers.cancel(unit, attempt)
+                case do.StartHost():
+                    self.hosts.launch()
+                case do.DropHost(host):
+                    self.hosts.drop(host)
+                    self.backups.lost(host)
+                case do.RestoreShards():
+                    self._restore(command)
+                case do.CatchUpShards(host):
+                    folder = functools.partial(self.hosts.folder, host=host)
+                    self.hosts.send(host, catch_up_message(command, folder))
+                case do.DropShards(host):
+                    self.hosts.send(host, drop_message(command))
+                case do.ReleaseHost(host):
+                    self.hosts.release(host)
+                    self.backups.lost(host)
+                case do.AskToScale(wish):
+                    self.scale_requests.ask(wish.operator, wish.shards, wish.reason)
+                case do.ScaleEnded() | do.ScaleGivenUp():
+                    self.reports.keep_only(self.controller.routing.routes)
+                    self.scale_requests.told(command)
+                case do.Answered():
+                    self.state_requests.told(command)
+                case do.TakeSnapshots():
+                    self.hosts.send(command.host, snapshot_message(command))
+                case do.ReleaseStream(stream, epoch):
+                    self.streams.release(stream, epoch)  # here and now: late, it would take from what a reset put back
+                case do.ResetStreams(inflight):
+                    self.event_times.reset()
+                    self.streams.reset(inflight)
+                case do.OfferInflight(inflight):
+                    self.streams.offer(inflight)
+                case do.StopApplication(error, unsaved):
+                    self._begin_end(error, unsaved)
+                case do.AskSizes():
+                    self.hosts.broadcast(ask_message(command))
+                case do.Quieten(anew):
+                    self.hosts.broadcast({"kind": "quieten", "anew": anew})
+                case do.RecoveryBegan():
+                    self.reports.keep_only(self.controller.routing.routes)
+                case do.RecoveryEnded() | do.CheckpointBegan() | do.Noted() | do.ScaleBegan():
+                    pass
+                case _:
+                    self.storage_worker.submit(command)
+        if finished or wanted is not None:  # one append for both
+            self.admission.go_on(wanted)
+        if self.controller.stopping and self.controller.admitting:
+            self.admission.abandon()
+
+    def _restore(self, command: do.RestoreShards) -> None:
+        self.reports.forget(route.shard for route, _, _ in command.shards)
+        homes = functools.partial(self.hosts.homes, host=command.host)
+        left = functools.partial(self.hosts.left, host=command.host)
+        message = restore_message(command, self.topology.unit_of, homes, left, self.backups.address)
+        self.hosts.send(command.host, message)
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def _running(self, unit: UnitName) -> Attempt | None:
+        state = self.controller.pipeline.units[unit]
+        return None if state.idle else state.attempt
+
+    def _begin_end(self, error: str | None, unsaved: str | None = None) -> None:
+        if self._ending.acquire(blocking=False):
+            threading.Thread(target=self._end, args=(error, unsaved), name="perseid-end", daemon=True).start()
+
+    def _end(self, error: str | None, unsaved: str | None) -> None:
+        """Every step has a limit, or is left behind by ``abandon``."""
+        with contextlib.suppress(Exception):
+            self.workers.stop(self._running)
+            self.admission.stop()
+            self.storage_worker.stop()
+        with contextlib.suppress(Exception):
+            self.hosts.stop()
+        with contextlib.suppress(Exception):
+            self.workers.join()
+            self.journal_writer.record("app_stopped", reason=error or "finished", unsaved=unsaved)
+        with contextlib.suppress(Exception):
+            self._undo.close()
+        self._ended(error, unsaved)
+
+    def _ended(self, error: str | None, unsaved: str | None = None) -> None:
+        if not self.ended.is_set():
+            self.error, self.unsaved = error, unsaved
+            self.ended.set()
+            self.scale_requests.ended(error)
+            self.state_requests.ended(error)
+
+    def abandon(self, reason: str) -> None:
+        """End it whatever is stuck: the controller, a unit's job, Spark. Its hosts are given back, at the latest by force.
+
+        What was admitted and not finished is done by the next start. Where a step of the end hangs, the lease is not released: it runs
+        out, since nobody renews it.
+        """
+        self._begin_end(reason)
+        if not self.ended.wait(GRACE_S):
+            self.hosts.kill()
+            self._ended(reason)

@@ -1,0 +1,1 @@
+"""What runs in a host: the process that holds shards and their state."""

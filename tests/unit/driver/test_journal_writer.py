@@ -1,0 +1,108 @@
+"""What a run says of itself is true: of a start, of a restart, of epochs that an earlier driver admitted, of what failed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perseid.checkpoint.schemes import parallel
+from perseid.driver.journal_writer import JournalWriter
+from perseid.driver.reports import Report, Reports
+from perseid.duration import every
+from perseid.engine import commands as do
+from perseid.engine import events as on
+from perseid.engine.controller import Controller, EngineSettings, RootHistory
+from perseid.engine.progress import Progress
+from perseid.graph.topology import Topology, UnitShape
+from perseid.recovery.plan import RecoveryPlan
+from perseid.storage.journal import Journal, read_journal
+from perseid.storage.records import Admitted
+from perseid.storage.store import Store
+from perseid.vocabulary import Attempt, CheckpointId, Epoch, Generation, OperatorName, ShardId, SourceName, UnitName
+
+UNIT, SHARD = UnitName("main"), ShardId(OperatorName("count"), 0)
+
+
+class Told:
+    """A journal writer and what it has told."""
+
+    def __init__(self, path: Path) -> None:
+        self.store = Store.at(str(path))
+        self.journal_writer = JournalWriter("words", Journal(self.store, Generation(1), now_ms=lambda: 1), Reports())
+        topology = Topology((UnitShape(UNIT, (SourceName("lines"),), {SHARD.operator: 1}, {}),), ())
+        self.controller = Controller(topology, EngineSettings(parallel(every(seconds=9)), 1), RootHistory(), 0)
+
+    def progress(self) -> Progress:
+        return self.journal_writer.progress(self.controller, [], "")
+
+    def journal(self, kind: str) -> list[dict[str, Any]]:
+        self.journal_writer.flush()
+        return [dict(record) for record in read_journal(self.store) if record["kind"] == kind]
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Told:
+    return Told(tmp_path)
+
+
+def plan(checkpoint: int | None) -> RecoveryPlan:
+    id = CheckpointId(checkpoint) if checkpoint is not None else None
+    return RecoveryPlan("application", id, {SHARD: ()}, {UNIT: Epoch(0)}, {})
+
+
+@pytest.mark.parametrize(
+    ("reason", "checkpoint", "said"),
+    [
+        ("start", None, "started 1 shard with empty state in 70 ms"),
+        ("start", 12, "loaded 1 shard from checkpoint 12 in 70 ms"),
+        ("host 2: no heartbeat", 12, "recovered 1 shard in 70 ms"),
+    ],
+)
+def test_a_start_is_not_called_a_recovery(told: Told, reason: str, checkpoint: int | None, said: str) -> None:
+    told.journal_writer.command(do.RecoveryBegan(reason, plan(checkpoint)))
+    told.journal_writer.command(do.RecoveryEnded(plan(checkpoint), 70, {}))
+    assert told.progress().last_event == said
+    assert told.journal("recovery_finished")[0]["start"] == (reason == "start")
+
+
+def test_state_that_was_loaded_counts_before_the_first_epoch(told: Told) -> None:
+    told.journal_writer.restored([("count", 0, 4_096), ("gone", 0, 99)])
+    assert told.progress().state_bytes == 4_096
+
+
+def report(epoch: int, **more: Any) -> Report:
+    fields = dict.fromkeys(Report.__slots__, 0) | {"epoch": Epoch(epoch), "event_times_ms": {}, "dead_letter_error": ""}
+    return Report(**{**fields, **more})
+
+
+def test_an_epoch_that_an_earlier_driver_admitted_is_timed_from_its_run_here(told: Told) -> None:
+    admitted = Admitted(Epoch(8), 1, {})
+    routing = told.controller.routing
+    told.journal_writer.command(do.RunEpoch(UNIT, Epoch(8), Attempt(1), routing, Epoch(0), Epoch(0)))
+    time.sleep(0.002)
+    told.journal_writer.finished(UNIT, admitted, {SHARD: report(8)}, 5, 1)
+    (committed,) = told.journal("epoch_committed")
+    assert committed["ms"] >= 2
+
+
+def test_dead_letters_are_counted_once_however_often_their_epoch_is_run(told: Told) -> None:
+    for _ in range(2):
+        aside = report(9, dead_letters=3, dead_letter_error="ValueError: bad")
+        told.journal_writer.finished(UNIT, Admitted(Epoch(9), 1, {}), {SHARD: aside}, 5, 1)
+    assert told.progress().dead_letters == 3
+    assert told.progress().dead_letter_error == "count, epoch 9: ValueError: bad"
+    assert [r["rows"] for r in told.journal("dead_letters")] == [3]
+
+
+def test_a_failed_checkpoint_is_told_once_and_until_a_later_one_is_committed(told: Told) -> None:
+    error = "Traceback (most recent call last):\n  File x\nperseid.errors.OperatorFailed: state cannot be saved"
+    told.journal_writer.event(on.CheckpointFailed(CheckpointId(3), error))
+    told.journal_writer.command(do.AbortCheckpoint(CheckpointId(3), error))
+    picture = told.progress()
+    assert picture.checkpoint_error == "checkpoint 3 failed: OperatorFailed: state cannot be saved"
+    assert picture.failed_checkpoints == 1 and len(told.journal("checkpoint_failed")) == 1
+    told.journal_writer.checkpoint_committed(4, 9, 100)
+    assert told.progress().checkpoint_error == "" and told.progress().failed_checkpoints == 1
