@@ -65,7 +65,7 @@ class SparkProcessor(Operator):
 
     def __init__(self, processor: StatefulProcessor, time_mode: TimeMode, pandas: bool) -> None:
         self._processor: bytes = cloudpickle.dumps(processor)  # type: ignore[no-untyped-call]
-        self._name = type(processor).__name__
+        self._class = type(processor)
         self._mode: TimeMode = time_mode
         self._pandas = pandas
         self._schemas: dict[str, StructType] = {}
@@ -165,7 +165,7 @@ class SparkProcessor(Operator):
     def _table(self, results: Iterable[Any]) -> pa.Table:
         schema = self.context.output
         if schema is None:
-            raise OperatorFailed(f"operator '{self.context.shard.operator}': {self._name} runs in an application only")
+            raise OperatorFailed(f"operator '{self.context.shard.operator}': {self._class.__name__} runs in an application only")
         if self._pandas:
             return frames_to_table(results, schema, self._time_zone)
         return rows_to_table(results, schema)

@@ -86,7 +86,9 @@ def _modules_of(graph: Graph) -> set[str]:
             case TransformNode():
                 parts.append(node.function)
             case StatefulNode():
-                parts.extend(type(node.operator).__mro__)
+                given = vars(node.operator).values()  # what it was made with: also a class whose objects it makes
+                classes = [type(node.operator), *(v if isinstance(v, type) else type(v) for v in given)]
+                parts.extend(base for cls in classes for base in cls.__mro__)
     main = sys.modules.get("__main__")
     if not hasattr(main, "__file__"):  # a notebook: what it has imported
         parts.extend(vars(main).values())

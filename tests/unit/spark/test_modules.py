@@ -68,3 +68,21 @@ def test_what_no_retry_helps_is_told_with_what_to_set():
     assert "addArtifacts" not in told and "addArtifacts" in str(cannot_run("No module named 'words'", "python3"))
     assert "another version" in str(cannot_run("[PYTHON_VERSION_MISMATCH] Python in worker …", "python3"))
     assert cannot_run("Connection reset", "python3") is None
+
+
+def test_the_class_of_a_spark_processor_travels_too(folder):
+    (folder / "beside_processor.py").write_text(
+        "from pyspark.sql.streaming import StatefulProcessor\n"
+        "class Counts(StatefulProcessor):\n"
+        "    def init(self, handle): pass\n"
+        "    def handleInputRows(self, key, rows, timers): return iter(())\n"
+        "    def close(self): pass\n"
+    )
+    sys.path.insert(0, str(folder))
+    import beside_processor
+
+    app = perseid.App("a")
+    rows = app.source("n", perseid.sources.generator({"key": "id"}, rows=1))
+    operator = perseid.spark_processor(beside_processor.Counts())
+    rows.stateful("o", operator, key="key", output="key long").sink("out", perseid.sinks.noop())
+    assert sorted(modules_beside(app.graph)) == ["beside_processor.py"]
