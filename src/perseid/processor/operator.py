@@ -165,7 +165,9 @@ class SparkProcessor(Operator):
     def _table(self, results: Iterable[Any]) -> pa.Table:
         schema = self.context.output
         if schema is None:
-            raise OperatorFailed(f"operator '{self.context.shard.operator}': {self._class.__name__} runs in an application only")
+            raise OperatorFailed(
+                f"operator '{self.context.shard.operator}': {self._class.__name__} runs in an application only"
+            )
         if self._pandas:
             return frames_to_table(results, schema, self._time_zone)
         return rows_to_table(results, schema)
