@@ -9,8 +9,7 @@ import pyarrow as pa
 
 import perseid
 from perseid import App, Operator, every, state
-from perseid.storage.journal import read_journal
-from perseid.storage.store import Store
+from perseid.checkpoints import comparison
 
 POOL_MS = 2_500
 
@@ -38,7 +37,7 @@ def build() -> App:
     return app
 
 
-def run(scheme, root: Path, checkpoints: int) -> dict[str, list[int]]:
+def run(scheme: perseid.checkpoints.Scheme, root: Path, checkpoints: int) -> dict[str, list[int]]:
     """Bytes of each checkpoint, by the reason for it."""
     running = build().start(root=str(root), hosts=1, spares=0, checkpoint=scheme)
     try:
@@ -46,13 +45,9 @@ def run(scheme, root: Path, checkpoints: int) -> dict[str, list[int]]:
             pass
     finally:
         running.stop()
-    reasons: dict[int, str] = {}
     sizes: dict[str, list[int]] = defaultdict(list)
-    for record in read_journal(Store.at(str(root))):
-        if record["kind"] == "checkpoint_decided":
-            reasons[record["checkpoint"]] = record["reason"]
-        elif record["kind"] == "checkpoint_committed":
-            sizes[reasons[record["checkpoint"]]].append(record["bytes"])
+    for checkpoint in comparison.checkpoints_of(str(root)):
+        sizes[checkpoint.reason].append(checkpoint.bytes)
     return sizes
 
 
@@ -60,9 +55,9 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="perseid-adaptive-"))
     period = every(seconds=3)
     runs = {
-        "parallel": run(perseid.parallel(period), folder / "parallel", 5),
-        "adaptive": run(perseid.adaptive(period, profile_periods=2), folder / "adaptive", 8),
-        "oracle": run(perseid.oracle(perseid.recording(str(folder / "parallel")), period), folder / "oracle", 4),
+        "parallel": run(perseid.checkpoints.parallel(period), folder / "parallel", 5),
+        "adaptive": run(perseid.checkpoints.adaptive(period, profile_periods=2), folder / "adaptive", 8),
+        "oracle": run(comparison.oracle(comparison.recording(str(folder / "parallel")), period), folder / "oracle", 4),
     }
     for scheme, sizes in runs.items():
         told = ", ".join(f"{reason}: {len(each)} of {mean(each) / 1e6:.1f} MB" for reason, each in sizes.items())

@@ -60,4 +60,4 @@ alarms = banks.stateful("alarm", Alarm(), key="bank", shards=2, output="bank lon
 alarms.sink("alarms", perseid.sinks.parquet("alarms"))
 
 if __name__ == "__main__":
-    app.run(checkpoint=perseid.parallel(every(seconds=5)))
+    app.run(checkpoint=perseid.checkpoints.parallel(every(seconds=5)))

@@ -7,8 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import perseid
-from perseid import App, Operator, every, state
-from perseid.driver.state_requests import TakenCheckpoint
+from perseid import App, Operator, TakenCheckpoint, every, state
 
 PAGES, CLICKS = 1_000, 12_000
 
@@ -34,7 +33,7 @@ def main() -> None:
     counts.sink("out", perseid.sinks.noop())
 
     root = Path(tempfile.mkdtemp(prefix="perseid-now-"))
-    running = app.start(root=str(root), hosts=1, checkpoint=perseid.parallel(every(minutes=10)))
+    running = app.start(root=str(root), hosts=1, checkpoint=perseid.checkpoints.parallel(every(minutes=10)))
     while running.progress().epoch < 5:
         time.sleep(0.1)
     taken = running.checkpoint_state()

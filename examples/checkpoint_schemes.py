@@ -29,7 +29,7 @@ def build(folder: Path) -> App:
 
 
 def main() -> None:
-    for scheme in (perseid.parallel(every(seconds=1)), perseid.source(every(seconds=1))):
+    for scheme in (perseid.checkpoints.parallel(every(seconds=1)), perseid.checkpoints.source(every(seconds=1))):
         folder = Path(tempfile.mkdtemp(prefix="perseid-schemes-"))
         (folder / "in").mkdir()
         running = build(folder).start(root=str(folder / "root"), hosts=1, checkpoint=scheme)

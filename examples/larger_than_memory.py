@@ -13,9 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from perseid import Context, Operator, state
-from perseid.state import Spilled, restore_state
-from perseid.state.operator_state import run_epoch
+from perseid import Context, Operator, Spilled, state
+from perseid.primitives import restore_state, run_epoch
 
 LIMIT = sys.argv[2] if len(sys.argv) > 2 else "1 MB"
 EPOCHS, ROWS = 20, 20_000

@@ -8,7 +8,6 @@ import pyarrow as pa
 
 import perseid
 from perseid import App, Operator, state
-from perseid.spark import session
 
 FOLDER = Path(tempfile.mkdtemp(prefix="perseid-cluster-"))  # on a real cluster: storage that every machine reaches
 MASTER = os.environ.get("MASTER", "local-cluster[2,3,1024]")  # 2 executors, 3 task slots and 1 GB each
@@ -35,7 +34,7 @@ longest.sink("out", perseid.sinks.parquet(str(FOLDER / "out")))
 def main() -> None:
     (FOLDER / "in").mkdir()
     (FOLDER / "in" / "0001.txt").write_text("\n".join(f"{letter * n}" for letter in "abcdef" for n in range(1, 20)))
-    spark = session.build(MASTER, hosts=2, spares=1, app_name="longest")
+    spark = perseid.spark_session(MASTER, hosts=2, spares=1, app_name="longest")
     try:
         app.run(spark, root=str(FOLDER / "root"), hosts=2, spares=1, available_now=True)
         spark.read.parquet(str(FOLDER / "out")).orderBy("letter").show()

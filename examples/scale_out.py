@@ -34,7 +34,7 @@ def main() -> None:
     counts = clicks.stateful("count", Clicks(), key="page", shards=1, output="page long, clicks long")
     counts.sink("out", perseid.sinks.parquet(str(folder / "out")))
 
-    running = app.start(root=str(folder / "root"), hosts=1, checkpoint=perseid.parallel(every(seconds=2)))
+    running = app.start(root=str(folder / "root"), hosts=1, checkpoint=perseid.checkpoints.parallel(every(seconds=2)))
     while running.progress().epoch < 5:
         time.sleep(0.1)
     for shards in (3, 1):

@@ -5,15 +5,19 @@ import tempfile
 import pyarrow as pa
 
 from perseid import Context, KeyedOperator, state
-from perseid.scaling import RoutingTable, numbered
-from perseid.state import (
+from perseid.primitives import (
+    SLOTS,
     Backups,
+    RoutingTable,
+    ShardId,
     ShardState,
+    Store,
     backup_state,
     by_key,
     checkpoint_state,
     divided,
     merge_state,
+    numbered,
     partition_buffer_state,
     partition_processing_state,
     partition_routing_state,
@@ -21,10 +25,8 @@ from perseid.state import (
     persisted,
     replay_buffer_state,
     restore_state,
+    run_epoch,
 )
-from perseid.state.operator_state import run_epoch
-from perseid.storage.store import Store
-from perseid.vocabulary import SLOTS, ShardId
 
 
 class Count(KeyedOperator):

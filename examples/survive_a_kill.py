@@ -42,7 +42,9 @@ def result() -> dict[str, int]:
 
 def main() -> None:
     (FOLDER / "in").mkdir()
-    running = app.start(root=str(FOLDER / "root"), hosts=2, spares=1, checkpoint=perseid.parallel(every(seconds=1)))
+    running = app.start(
+        root=str(FOLDER / "root"), hosts=2, spares=1, checkpoint=perseid.checkpoints.parallel(every(seconds=1))
+    )
     try:
         for number in range(FILES):
             (FOLDER / "in" / f"{number:06d}.txt").write_text("".join(f"line {i}\n" for i in range(LINES)))

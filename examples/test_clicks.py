@@ -45,7 +45,12 @@ def clicking(out) -> App:
     return app
 
 
-SMALL = {"max_rows_per_epoch": 250, "checkpoint": perseid.parallel(every(seconds=1)), "hosts": 2, "spares": 1}
+SMALL = {
+    "max_rows_per_epoch": 250,
+    "checkpoint": perseid.checkpoints.parallel(every(seconds=1)),
+    "hosts": 2,
+    "spares": 1,
+}
 
 
 def test_no_click_is_lost_when_a_host_dies_and_another_within_the_recovery(perseid_run):

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import perseid
 from perseid.apps.top_k.graph import made_up_edits, top_k, wiki_edits
-from perseid.spark import session
 
 FOLDER = Path(tempfile.mkdtemp(prefix="perseid-top-"))
 RATE, BACKLOG = float(os.environ.get("RATE", "20000")), int(os.environ.get("BACKLOG", "30000"))
 
 
 def main() -> None:
-    spark = session.build(hosts=1, spares=0, app_name="top languages")
+    spark = perseid.spark_session(hosts=1, spares=0, app_name="top languages")
     try:
         file = sys.argv[1] if len(sys.argv) > 1 else None  # JSON lines with time and channel, or made up
         edits = wiki_edits(spark, file) if file else made_up_edits(per_second=1_000, rows=200_000)

@@ -29,4 +29,4 @@ counts = words.stateful("count", WordCount(), key="word", shards=2, output="word
 counts.sink("out", perseid.sinks.parquet(OUT))
 
 if __name__ == "__main__":
-    app.run(checkpoint=perseid.parallel(every(seconds=30)))  # starts Spark itself, if no session is handed in
+    app.run(checkpoint=perseid.checkpoints.parallel(every(seconds=30)))  # without a session it starts Spark itself

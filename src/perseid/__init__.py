@@ -1,64 +1,140 @@
-"""Perseid: stateful streaming applications on Apache Spark, exactly once, whatever fails."""
+"""Perseid: stateful streaming applications on Apache Spark, exactly once, whatever fails.
+
+    import perseid
+    from perseid import App, Operator, every, state
+
+    app = App("words")
+    ...
+    app.run(spark, root="root/", checkpoint=perseid.checkpoints.adaptive(every(seconds=10)))
+
+``perseid.sources``      where rows come from, and what a source of your own implements
+``perseid.sinks``        where rows go, and what a sink of your own implements
+``perseid.checkpoints``  when and how state is saved
+``perseid.scaling``      when operators get more or fewer shards
+``perseid.testing``      tests of your own application, with real faults
+``perseid.primitives``   the operations on state of which recovery and scaling are made
+``perseid.errors``       every exception, in one tree
+"""
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from perseid.checkpoint.schemes import adaptive, baseline, oracle, parallel, source, source_replay, upstream_backup
+from perseid import checkpoints, errors, scaling
+from perseid.application import App
 from perseid.duration import Duration, every
-from perseid.errors import PerseidError
-from perseid.graph.app import App
+from perseid.engine.progress import CheckpointStatus, HostStatus, Progress
+from perseid.errors import (
+    ApplicationFailed,
+    ChannelError,
+    CheckpointFailed,
+    CorruptData,
+    Fenced,
+    GraphChanged,
+    GraphError,
+    LeaseHeld,
+    MalformedLine,
+    NoAnswer,
+    NotAuthentic,
+    OperatorFailed,
+    OperatorMistake,
+    PerseidError,
+    PerseidWarning,
+    RequestFailed,
+    RootError,
+    ScaleFailed,
+    SettingsError,
+    SourceChanged,
+    StorageFailed,
+)
 from perseid.graph.nodes import EpochInfo
 from perseid.graph.stream import Stream
 from perseid.operators.context import Context
-from perseid.operators.event_time import EventTime, event_time
+from perseid.operators.event_time import END_OF_TIME_MS, EventTime, event_time
 from perseid.operators.keyed import KeyedOperator
 from perseid.operators.operator import Operator
-from perseid.recorded import recording
-from perseid.scaling.bottleneck import auto
 from perseid.state.fields import state
+from perseid.state.spilled import Spilled
 from perseid.state.timers import Timer
 
 if TYPE_CHECKING:
-    from perseid import sinks as sinks
-    from perseid import sources as sources
-    from perseid.processor.operator import spark_processor as spark_processor
+    from perseid import primitives, sinks, sources, testing
+    from perseid.driver.running import Running
+    from perseid.driver.scale_requests import Scaled
+    from perseid.driver.state_requests import TakenCheckpoint
+    from perseid.processor.operator import spark_processor
+    from perseid.spark.session import spark_session
 
 __all__ = [
+    "END_OF_TIME_MS",
     "App",
+    "ApplicationFailed",
+    "ChannelError",
+    "CheckpointFailed",
+    "CheckpointStatus",
     "Context",
+    "CorruptData",
     "Duration",
     "EpochInfo",
     "EventTime",
+    "Fenced",
+    "GraphChanged",
+    "GraphError",
+    "HostStatus",
     "KeyedOperator",
+    "LeaseHeld",
+    "MalformedLine",
+    "NoAnswer",
+    "NotAuthentic",
     "Operator",
+    "OperatorFailed",
+    "OperatorMistake",
     "PerseidError",
+    "PerseidWarning",
+    "Progress",
+    "RequestFailed",
+    "RootError",
+    "Running",
+    "ScaleFailed",
+    "Scaled",
+    "SettingsError",
+    "SourceChanged",
+    "Spilled",
+    "StorageFailed",
     "Stream",
+    "TakenCheckpoint",
     "Timer",
-    "adaptive",
-    "auto",
-    "baseline",
+    "checkpoints",
+    "errors",
     "event_time",
     "every",
-    "oracle",
-    "parallel",
-    "recording",
+    "primitives",
+    "scaling",
     "sinks",
-    "source",
-    "source_replay",
     "sources",
     "spark_processor",
+    "spark_session",
     "state",
-    "upstream_backup",
+    "testing",
 ]
 
-_LAZY = ("sinks", "sources")  # they import PySpark, which the simulator and most hosts can do without
+if not TYPE_CHECKING:  # a type checker would take any name for granted
+    _MODULES = ("primitives", "sinks", "sources", "testing")
+    _HOMES = {  # of what imports PySpark, which the simulator and most hosts can do without
+        "Running": "perseid.driver.running",
+        "Scaled": "perseid.driver.scale_requests",
+        "TakenCheckpoint": "perseid.driver.state_requests",
+        "spark_processor": "perseid.processor.operator",
+        "spark_session": "perseid.spark.session",
+    }
 
+    def __getattr__(name):
+        if name in _MODULES:
+            return importlib.import_module(f"perseid.{name}")
+        if name in _HOMES:
+            return getattr(importlib.import_module(_HOMES[name]), name)
+        raise AttributeError(f"module 'perseid' has no attribute {name!r}")
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return importlib.import_module(f"perseid.{name}")
-    if name == "spark_processor":
-        return importlib.import_module("perseid.processor.operator").spark_processor
-    raise AttributeError(f"module 'perseid' has no attribute {name!r}")
+    def __dir__():
+        return sorted({*globals(), *__all__})

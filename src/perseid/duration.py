@@ -9,22 +9,27 @@ from perseid.errors import SettingsError
 
 @dataclass(frozen=True, slots=True, order=True)
 class Duration:
-    """A positive length of time."""
+    """A positive length of time, made by ``every``."""
 
     seconds: float
 
     @property
     def ms(self) -> int:
+        """The length in milliseconds."""
         return round(self.seconds * 1000)
+
+    def __repr__(self) -> str:
+        return f"every(seconds={int(self.seconds) if self.seconds == int(self.seconds) else self.seconds})"
 
     def __str__(self) -> str:
         return f"{self.seconds:g} s"
 
 
 def every(*, hours: float = 0, minutes: float = 0, seconds: float = 0, milliseconds: float = 0) -> Duration:
-    """A period or a length of time, for instance ``every(seconds=30)``.
+    """A period or a length of time. Raises ``SettingsError`` for a length of zero or less.
 
-    Raises ``SettingsError`` for a length of zero or less.
+    >>> every(minutes=1, seconds=30)
+    every(seconds=90)
     """
     total = hours * 3600 + minutes * 60 + seconds + milliseconds / 1000
     if not total > 0:

@@ -32,6 +32,36 @@ A message says where, what was expected, what came, and what to do.
 
 from __future__ import annotations
 
+__all__ = [
+    "ApplicationFailed",
+    "ChannelError",
+    "CheckpointFailed",
+    "CorruptData",
+    "FaultBeyondRun",
+    "FaultError",
+    "Fenced",
+    "GraphChanged",
+    "GraphError",
+    "LeaseHeld",
+    "MalformedLine",
+    "NoAnswer",
+    "NotAuthentic",
+    "OperatorFailed",
+    "OperatorMistake",
+    "OtherVersion",
+    "PerseidError",
+    "PerseidWarning",
+    "PropertyBroken",
+    "RequestFailed",
+    "RootError",
+    "ScaleFailed",
+    "SettingsError",
+    "SimulationError",
+    "SourceChanged",
+    "StorageFailed",
+    "UnknownFault",
+]
+
 
 class PerseidError(Exception):
     """The root of all errors Perseid raises."""

@@ -13,14 +13,15 @@ import pytest
 SOURCES = Path(__file__).parents[2] / "src" / "perseid"
 
 LAYERS = [  # a package imports from its own layer and from those before it
-    {"errors", "vocabulary", "duration", "byte_size", "clocks"},
+    {"errors", "vocabulary", "duration", "byte_size", "clocks", "unknown_settings"},
     {"state", "operators"},
     {"graph", "storage", "scaling"},
     {"checkpoint", "recovery"},
     {"engine"},
-    {"channel", "recorded"},
+    {"channel", "checkpoints", "primitives"},
     {"host", "processor", "sources", "sinks"},
     {"spark", "driver"},
+    {"application"},
     {"simulation"},
     {"apps", "testing", "cli", "bench"},
 ]
@@ -28,7 +29,6 @@ LAYER = {package: number for number, packages in enumerate(LAYERS) for package i
 PUBLIC = {"App", "Operator", "every", "state", "checkpoints"}  # names of the root that applications use
 
 UPWARD = {  # at run time, inside a function; each with its reason
-    ("graph", "driver"): "App.start begins a run",
     ("state", "storage"): "spilled state is typed with its file",
 }
 PURE = (

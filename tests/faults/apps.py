@@ -24,6 +24,7 @@ from sleeping import fall_asleep_before
 
 import perseid
 from perseid import App, KeyedOperator, Operator, every, state
+from perseid.checkpoints import comparison
 from perseid.driver.running import Running
 from perseid.state import Spilled
 
@@ -728,10 +729,10 @@ def kept_input(pid: int) -> Path:
 
 def scheme(name: str, seconds: float) -> Any:
     schemes: dict[str, Callable[..., Any]] = {
-        "parallel": perseid.parallel,
-        "source": perseid.source,
-        "adaptive": lambda period: perseid.adaptive(period, profile_periods=1),
-        "baseline": perseid.baseline,
+        "parallel": perseid.checkpoints.parallel,
+        "source": perseid.checkpoints.source,
+        "adaptive": lambda period: perseid.checkpoints.adaptive(period, profile_periods=1),
+        "baseline": comparison.baseline,
     }
     return schemes[name](every(seconds=seconds))
 
@@ -768,7 +769,7 @@ def main() -> None:
     if given.asleep_before:
         base = str(Path(given.root).parent)
         fall_asleep_before(given.asleep_before, base, Path(f"{base}.asleep"))
-    from perseid.spark.session import build
+    from perseid.spark.session import spark_session
 
     more: dict[str, Any] = {}
     if given.breaks:
@@ -776,7 +777,7 @@ def main() -> None:
     if given.app == "units":
         more["kind"] = given.kind
     app = APPS[given.app](given.out, given.rows, given.rate, **more)
-    spark = build(given.master, hosts=2, spares=1, app_name=given.app)
+    spark = spark_session(given.master, hosts=2, spares=1, app_name=given.app)
     running = app.start(
         spark, root=given.root, checkpoint=scheme(given.scheme, given.period), hosts=2, spares=1,
         available_now=given.available_now, max_rows_per_epoch=given.epoch_rows,

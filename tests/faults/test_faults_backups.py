@@ -14,7 +14,7 @@ from apps import Begin, Folder
 
 from perseid.errors import RequestFailed
 from perseid.host.copies_folder import local_copies
-from perseid.state import persisted
+from perseid.primitives import persisted
 from perseid.storage.store import Store
 from perseid.testing import kill
 

@@ -11,8 +11,8 @@ import pytest
 from apps import Begin, Folder
 from pyspark.sql import SparkSession
 
-import perseid
 from perseid.checkpoint.schemes import Scheme
+from perseid.checkpoints import comparison
 from perseid.driver.running import Running
 from perseid.testing import session
 from perseid.testing.counter import count_fault
@@ -38,8 +38,8 @@ def kill_a_holder(running: Running) -> None:
 @pytest.mark.parametrize(
     ("scheme", "mode"),
     [
-        (perseid.upstream_backup(), "shards"),
-        pytest.param(perseid.source_replay(), "application", marks=pytest.mark.slow),
+        (comparison.upstream_backup(), "shards"),
+        pytest.param(comparison.source_replay(), "application", marks=pytest.mark.slow),
     ],
 )
 def test_without_checkpoints_what_was_lost_is_made_again(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perseid import Context, KeyedOperator, Operator, state
+from perseid import Context, KeyedOperator, Operator, primitives, state
 from perseid.errors import ScaleFailed
-from perseid.scaling.routing import RoutingTable, even_slots, numbered
-from perseid.state import (
+from perseid.primitives import (
     Backups,
     ShardState,
     backup_state,
@@ -33,6 +31,7 @@ from perseid.state import (
     slot_of,
     trim_buffer_state,
 )
+from perseid.scaling.routing import RoutingTable, even_slots, numbered
 from perseid.state.backup import backup_host
 from perseid.state.operator_state import run_epoch
 from perseid.storage.store import Store
@@ -245,7 +244,8 @@ def test_a_state_made_durable_comes_back_with_all_it_says_of_itself(tmp_path: Pa
 
 
 def test_every_primitive_is_public() -> None:
-    public = importlib.import_module("perseid.state")
     named = {"checkpoint_state", "backup_state", "restore_state", "replay_buffer_state", "merge_state", "persist"}
-    assert named | {f"partition_{what}_state" for what in ("processing", "routing", "buffer")} <= set(public.__all__)
-    assert all(getattr(public, name) is not None for name in public.__all__)
+    assert named | {f"partition_{what}_state" for what in ("processing", "routing", "buffer")} <= set(
+        primitives.__all__
+    )
+    assert all(getattr(primitives, name) is not None for name in primitives.__all__)

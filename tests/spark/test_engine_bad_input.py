@@ -183,7 +183,7 @@ def test_a_cycle_a_double_name_and_an_unknown_setting_are_named(spark: SparkSess
 
 def test_a_period_of_zero_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PerseidError):
-        counting(tmp_path).start(spark, root=str(tmp_path / "root"), checkpoint=perseid.parallel(0))
+        counting(tmp_path).start(spark, root=str(tmp_path / "root"), checkpoint=perseid.checkpoints.parallel(0))
     with pytest.raises(PerseidError):
         every(seconds=0)
 

@@ -16,6 +16,7 @@ import apps
 
 import perseid
 from perseid import App, PerseidError, every
+from perseid.checkpoints import comparison
 from perseid.driver.running import Running
 
 pytestmark = pytest.mark.spark
@@ -45,7 +46,7 @@ def of(journal: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 def test_adaptive_finds_out_when_the_state_is_small_and_says_why_it_checkpoints(begin: Begin, tmp_path: Path) -> None:
     root = tmp_path / "root"
-    scheme = perseid.adaptive(every(seconds=3), profile_periods=1)
+    scheme = perseid.checkpoints.adaptive(every(seconds=3), profile_periods=1)
     running = begin(apps.pools(rate=1_000), checkpoint=scheme, trigger=every(milliseconds=250))
 
     def small() -> list[dict[str, Any]]:
@@ -61,7 +62,7 @@ def test_adaptive_finds_out_when_the_state_is_small_and_says_why_it_checkpoints(
         growing = decided["bytes"] <= decided["threshold"] and decided["rate"] > 0
         assert growing or decided["bytes"] <= decided["low"]
     largest = max(e["state_bytes"] for e in of(journal, "epoch_committed"))
-    recorded = perseid.recording(str(root))
+    recorded = comparison.recording(str(root))
     assert len(recorded.sizes) > 1 and max(s.bytes for s in recorded.sizes) == largest
 
 
@@ -69,7 +70,7 @@ def test_adaptive_finds_out_when_the_state_is_small_and_says_why_it_checkpoints(
 def test_under_baseline_units_are_saved_alone_and_what_lies_between_them_spills(begin: Begin, tmp_path: Path) -> None:
     rows, out, root = 4_000, str(tmp_path / "out"), tmp_path / "root"
     running = begin(
-        apps.units(out, rows), hosts=2, checkpoint=perseid.baseline(every(seconds=1)), max_rows_per_epoch=250
+        apps.units(out, rows), hosts=2, checkpoint=comparison.baseline(every(seconds=1)), max_rows_per_epoch=250
     )
     streams = running._shell.streams
     streams._buffer.limit_bytes = 2_000
@@ -87,6 +88,6 @@ def test_under_baseline_units_are_saved_alone_and_what_lies_between_them_spills(
     decided = of(apps.journal_of(root), "checkpoint_decided")
     assert {"own_period"} <= {e["reason"] for e in decided} <= {"own_period", "final"}
     assert {tuple(e["units"]) for e in decided} == {("first",), ("second",)}
-    again = begin(apps.units(out, rows), hosts=2, checkpoint=perseid.parallel(every(seconds=1)))
+    again = begin(apps.units(out, rows), hosts=2, checkpoint=perseid.checkpoints.parallel(every(seconds=1)))
     assert again.wait(60)
     apps.check_units(out, rows)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from perseid.application import App
 from perseid.apps import bcp, signalguru, tmi
 from perseid.apps.results import Report
-from perseid.graph.app import App
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ class WindowedCount(Operator):
     counts: dict[str, dict[int, int]] = state(default_factory=dict)  # key → start of window (ms) → rows
     closed_ms: int = state(default=0, split=lambda value, part: value, merge=max)  # windows before it were told
 
-    def __init__(self, window: Duration = every(seconds=30), top: int | None = None) -> None:  # noqa: B008
+    def __init__(self, window: Duration = every(seconds=30), top: int | None = None) -> None:
         self.window_ms = window.ms
         self.top = top
 

@@ -42,7 +42,7 @@ class Recording:
             sizes = tuple(RecordedSize(round(seconds * 1000), int(size)) for seconds, size in recording)
         except (TypeError, ValueError) as error:
             raise SettingsError(
-                "oracle(recording=...): expected (seconds, bytes) pairs or what perseid.recording(root) returns,"
+                "oracle(recording=...): expected (seconds, bytes) pairs or what perseid.checkpoints.comparison.recording(root) returns,"
                 f" got {recording!r:.80}"
             ) from error
         if not sizes:

@@ -31,13 +31,16 @@ SchemeName = Literal["source", "parallel", "adaptive", "baseline", "oracle", "up
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """A checkpoint scheme. Use the functions below to make one."""
+    """A checkpoint scheme. The functions of ``perseid.checkpoints`` make one."""
 
     name: SchemeName
     period: Duration = field(default_factory=lambda: every(seconds=10))
     profile_periods: int = PROFILE_PERIODS  # adaptive
     seed: int = 0  # baseline
     recording: Recording | None = None  # oracle
+
+    def __repr__(self) -> str:
+        return f"{self.name}({self.period!r})"
 
     @property
     def synchronous(self) -> bool:
@@ -96,13 +99,19 @@ def parallel(period: Duration | float | None = None) -> Scheme:
     """Asynchronous checkpoints of all units at once (M4), by default every 10 s.
 
     >>> parallel(every(seconds=30)).period
-    Duration(seconds=30)
+    every(seconds=30)
     """
     return Scheme("parallel", _period(period))
 
 
 def source(period: Duration | float | None = None) -> Scheme:
-    """Synchronous checkpoints, unit by unit behind a token that leaves the sources (M3), by default every 10 s."""
+    """Synchronous checkpoints, unit by unit behind a token that leaves the sources (M3), by default every 10 s.
+
+    A unit stops while it is saved. Use ``parallel`` unless hosts must not fork.
+
+    >>> source(every(seconds=30))
+    source(every(seconds=30))
+    """
     return Scheme("source", _period(period))
 
 
@@ -113,7 +122,7 @@ def adaptive(period: Duration | float | None = None, *, profile_periods: int = P
     before the first time, and where no state rises and falls, checkpoints are taken when a period ends, as by ``parallel``.
 
     >>> adaptive(every(minutes=1)).period
-    Duration(seconds=60)
+    every(seconds=60)
     """
     if isinstance(profile_periods, bool) or not isinstance(profile_periods, int) or profile_periods < 1:
         raise SettingsError(f"adaptive(profile_periods={profile_periods!r}): expected a whole number of at least 1")
@@ -131,7 +140,7 @@ def baseline(period: Duration | float | None = None, *, seed: int = 0) -> Scheme
 def oracle(recording: Any, period: Duration | float | None = None) -> Scheme:
     """For comparison: a checkpoint at the smallest state of each period of a recorded run.
 
-    ``recording`` is what ``perseid.recording(root)`` returns of a run before, or ``(seconds, bytes)`` pairs.
+    ``recording`` is what ``comparison.recording(root)`` returns of a run before, or ``(seconds, bytes)`` pairs.
 
     >>> oracle([(0, 90), (5, 20), (10, 80), (15, 10)], period=10).name
     'oracle'

@@ -21,9 +21,9 @@ from perseid.cli.run import spark_errors_to, stop_on_signals
 from perseid.errors import SettingsError
 
 if TYPE_CHECKING:
+    from perseid.application import App
     from perseid.apps.catalogue import Application
     from perseid.driver.running import Running
-    from perseid.graph.app import App
 
 BARS = "▁▂▃▄▅▆▇█"
 BARS_WIDTH = 60
@@ -126,11 +126,11 @@ def _run(
     """Run to the end (or for some seconds); the size of the state after every epoch."""
     from perseid.checkpoint import schemes
     from perseid.duration import every
-    from perseid.spark import session
+    from perseid.spark.session import spark_session
 
     root.mkdir(parents=True, exist_ok=True)
     with console.status("starting Spark …"), spark_errors_to(root.parent / "spark.log"):
-        spark = session.build(hosts=2, spares=0, app_name=f"perseid {built.name}")
+        spark = spark_session(hosts=2, spares=0, app_name=f"perseid {built.name}")
     try:
         with console.status("starting the hosts …"):
             running = built.start(

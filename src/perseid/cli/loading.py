@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from perseid.errors import PerseidError, SettingsError
 
 if TYPE_CHECKING:
-    from perseid.graph import App
+    from perseid.application import App
 
 
 def load_app(file: Path, name: str | None = None) -> App:
@@ -27,7 +27,7 @@ def load_app(file: Path, name: str | None = None) -> App:
 
     Raises ``SettingsError`` when there is no such file, no application in it, or several.
     """
-    from perseid.graph import App
+    from perseid.application import App
 
     if not file.is_file():
         raise SettingsError(f"{file}: {'is a folder' if file.is_dir() else 'no such file'}; expected a Python file")
@@ -47,7 +47,7 @@ def load_app(file: Path, name: str | None = None) -> App:
 
 
 def _apps(module: ModuleType) -> dict[str, App]:
-    from perseid.graph import App
+    from perseid.application import App
 
     return {name: value for name, value in vars(module).items() if isinstance(value, App)}
 
@@ -97,7 +97,7 @@ def _place(file: Path, error: Exception) -> str:
 @contextmanager
 def _not_started_by_the_file(file: Path) -> Iterator[None]:
     """While the file is read, ``app.run()`` and ``app.start()`` in it are refused: the command starts it."""
-    from perseid.graph import App
+    from perseid.application import App
 
     def refuse(self: App, *_: object, **__: object) -> None:
         raise SettingsError(

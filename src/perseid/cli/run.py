@@ -122,12 +122,12 @@ def run_and_watch(
     mode: Mode = "json" if as_json else "live" if console.is_terminal else "lines"
     every_s = every_s or {"json": 1.0, "lines": 3.0, "live": 0.25}[mode]
     _ = application.graph  # every mistake in the graph is told before Spark takes its seconds to start
-    from perseid.spark import session
+    from perseid.spark.session import spark_session
 
     log = Path(tempfile.gettempdir(), f"perseid-{os.getpid()}.log") if mode == "live" else None
     with _waiting(console, mode, "starting Spark"), spark_errors_to(log):
         room = {name: settings[name] for name in ("hosts", "spares") if name in settings}
-        spark = session.build(master, app_name=f"perseid {application.name}", **room)
+        spark = spark_session(master, app_name=f"perseid {application.name}", **room)
     try:
         with _waiting(console, mode, "starting the hosts"):
             running = application.start(spark, root=root, **settings)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
@@ -14,33 +13,29 @@ from perseid.driver.state_requests import TakenCheckpoint
 from perseid.engine import events as on
 from perseid.engine.progress import Progress
 from perseid.errors import ApplicationFailed, CheckpointFailed, RequestFailed, ScaleFailed, headline
-from perseid.spark import session
+from perseid.graph.graph import Graph
 from perseid.spark.jobs import settled_slots
 from perseid.spark.modules import ship_modules
+from perseid.spark.session import spark_session
 from perseid.spark.shape import topology_of
 from perseid.spark.task_slots import await_slot
 from perseid.storage.root_key import own_key
 from perseid.storage.snapshots import SnapshotFile
 from perseid.storage.store import Store
 
-if TYPE_CHECKING:
-    from perseid.graph.app import App
-
 SCALE_ROOM = 4  # hosts that an application's own session has room for beyond those it starts with
 SPARK_STOP_S = 30.0
 EPOCH_SLOTS = 2  # that a scale leaves to the tasks of epochs
 
 
-def start(app: App, spark: SparkSession | None, root: str | None, **given: Any) -> Running:
-    """Start an application. Everything that can be checked is checked before anything runs."""
-    graph = app.graph
-    settings = Settings.of(**given)
+def start(graph: Graph, spark: SparkSession | None, root: str | None, settings: Settings) -> Running:
+    """Start an application, whose graph and settings were checked. What the cluster must have for it is checked here."""
     own = spark is None
     topology = settings.checkpoint.preserved(topology_of(graph))
     if spark is None:
         count = settings.hosts or max(1, min(2, sum(topology.operators.values())))
         spares = 1 if settings.spares is None else settings.spares
-        spark = session.build(hosts=count, spares=spares + SCALE_ROOM, app_name=graph.name)
+        spark = spark_session(hosts=count, spares=spares + SCALE_ROOM, app_name=graph.name)
     wanted = (settings.hosts or 1) + (settings.spares or 0) + 1
     waiting = settings.start_timeout.seconds / 2
     slots = settled_slots(spark, wanted, exactly=settings.hosts is not None, timeout_s=waiting)
@@ -60,13 +55,19 @@ def start(app: App, spark: SparkSession | None, root: str | None, **given: Any) 
 
 
 class Running:
-    """A running application."""
+    """A running application, from ``App.start``: shows progress, waits, scales, checkpoints and stops.
+
+    running = app.start(spark, root="root/")
+    print(running.progress().rows_per_s)
+    running.scale("count", shards=4)
+    running.stop()
+    """
 
     def __init__(self, shell: Shell, own: SparkSession | None) -> None:
         self._shell, self._own = shell, own
 
     def progress(self) -> Progress:
-        """What it does right now."""
+        """What the application does right now."""
         return self._shell.progress()
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -144,7 +145,7 @@ class Running:
 
     def persist(self, operator: str, root: str, *, timeout_s: float | None = 120.0) -> list[SnapshotFile]:
         """Write an operator's state, as of now, to another place, where it stays: one file for each shard, read by
-        ``perseid.state.persisted``."""
+        ``perseid.primitives.persisted``."""
         return self.checkpoint_state(timeout_s=timeout_s).persist(operator, root)
 
     def restore_state(self, operator: str, *, timeout_s: float | None = 120.0) -> None:

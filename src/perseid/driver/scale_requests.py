@@ -29,7 +29,7 @@ from perseid.vocabulary import SLOTS, OperatorName
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """An operator has other shards now."""
+    """An operator has other shards now: what ``Running.scale`` returns."""
 
     operator: str
     before: int
@@ -38,6 +38,7 @@ class Scaled:
     duration_ms: int  # from the wish to the change
 
     def as_dict(self) -> dict[str, Any]:
+        """The same as plain values, for JSON."""
         return asdict(self)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from perseid.byte_size import byte_size
 from perseid.checkpoint.schemes import Scheme, adaptive
@@ -16,7 +15,7 @@ from perseid.storage.journal_segments import Limits
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What ``App.run`` and ``App.start`` take by keyword."""
+    """What ``App.run`` and ``App.start`` take by keyword, with the same defaults; ``docs/settings.md`` says what each means."""
 
     checkpoint: Scheme = field(default_factory=adaptive)
     hosts: int | None = None  # None: as many as the shards and the task slots allow
@@ -40,12 +39,9 @@ class Settings:
     journal_age: Duration = field(default_factory=lambda: every(hours=7 * 24))  # or when it is older
     clock: Callable[[], int] | None = None  # the time of epochs, in ms; None: the machine's
 
-    @classmethod
-    def of(cls, **given: Any) -> Settings:
-        """Check every setting; say all that is wrong at once."""
-        known = {f.name for f in fields(cls)}
-        wrong = [f"{name}: no such setting; there are {', '.join(sorted(known))}" for name in given.keys() - known]
-        settings = cls(**{k: v for k, v in given.items() if k in known})
+    def checked(self) -> Settings:
+        """The settings, after every one was checked. Raises ``SettingsError`` with all that is wrong."""
+        wrong = []
         for name, least in (
             ("hosts", 1),
             ("spares", 0),
@@ -55,43 +51,45 @@ class Settings:
             ("operator_retries", 0),
             ("parallel_recovery", 1),
         ):
-            value = getattr(settings, name)
+            value = getattr(self, name)
             optional = name in ("hosts", "spares", "max_rows_per_epoch")
             if value is None and optional:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 wrong.append(f"{name}: expected a whole number of at least {least}, got {value!r}")
         for name in ("trigger", "align", "heartbeat", "start_timeout", "lease_timeout", "journal_age"):
-            value = getattr(settings, name)
+            value = getattr(self, name)
             if not (isinstance(value, Duration) or (value is None and name in ("trigger", "align"))):
                 wrong.append(f"{name}: expected a length of time such as every(seconds=1), got {value!r}")
         try:
-            byte_size(settings.journal_size)
+            byte_size(self.journal_size)
         except SettingsError as error:
             wrong.append(f"journal_size: {error}")
-        keep_input: object = settings.keep_input
+        keep_input: object = self.keep_input
         if not isinstance(keep_input, bool):
             wrong.append(f"keep_input: expected True or False, got {keep_input!r}")
-        close: object = settings.close_windows_at_end
+        close: object = self.close_windows_at_end
         if close is not None and not isinstance(close, bool):
             wrong.append(f"close_windows_at_end: expected True, False or None, got {close!r}")
-        clock: object = settings.clock
+        clock: object = self.clock
         if clock is not None and not callable(clock):
             wrong.append(f"clock: expected a function that gives milliseconds, got {clock!r}")
-        scaling: object = settings.scaling
+        scaling: object = self.scaling
         if scaling is not None and not isinstance(scaling, AutoScaling):
-            wrong.append(f"scaling: expected a policy such as perseid.auto(), got {scaling!r}")
-        scheme: object = settings.checkpoint
+            wrong.append(f"scaling: expected a policy such as perseid.scaling.auto(), got {scaling!r}")
+        scheme: object = self.checkpoint
         if not isinstance(scheme, Scheme):
-            wrong.append(f"checkpoint: expected a scheme such as perseid.adaptive(every(seconds=10)), got {scheme!r}")
-        elif isinstance(settings.trigger, Duration) and scheme.period < settings.trigger:
             wrong.append(
-                f"checkpoint: a period of {scheme.period} is shorter than an epoch, which takes {settings.trigger} (trigger);"
+                f"checkpoint: expected a scheme such as perseid.checkpoints.adaptive(every(seconds=10)), got {scheme!r}"
+            )
+        elif isinstance(self.trigger, Duration) and scheme.period < self.trigger:
+            wrong.append(
+                f"checkpoint: a period of {scheme.period} is shorter than an epoch, which takes {self.trigger} (trigger);"
                 " there is at most one checkpoint in an epoch: use a longer period or a shorter trigger"
             )
         if wrong:
             raise SettingsError("; ".join(wrong))
-        return settings
+        return self
 
     @property
     def journal_limits(self) -> Limits:

@@ -23,7 +23,7 @@ from perseid.vocabulary import OperatorName
 
 @dataclass(frozen=True, slots=True)
 class TakenCheckpoint:
-    """A checkpoint that is durable: what it holds, and its state as values."""
+    """A durable checkpoint, from ``Running.checkpoint_state``: what it holds, and its state as values."""
 
     id: int
     epochs: Mapping[str, int]  # by unit: the newest epoch that it reflects
@@ -32,6 +32,7 @@ class TakenCheckpoint:
 
     @property
     def bytes(self) -> int:
+        """The size of all its snapshots."""
         return sum(snapshot.file.bytes for snapshot in self.snapshots)
 
     def state(self, operator: str) -> list[ShardState]:

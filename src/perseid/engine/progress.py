@@ -32,7 +32,7 @@ class CheckpointStatus:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The application at one moment."""
+    """A running application at one moment, from ``Running.progress``."""
 
     app: str
     phase: Phase
@@ -58,4 +58,5 @@ class Progress:
     units: dict[str, int] = field(default_factory=dict)  # newest finished epoch by unit
 
     def as_dict(self) -> dict[str, Any]:
+        """The same as plain values, for JSON."""
         return asdict(self)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from perseid.graph.app import App
+from perseid.graph.builder import GraphBuilder
 from perseid.graph.nodes import SinkNode, SourceNode
 
 if TYPE_CHECKING:
@@ -17,9 +17,14 @@ if TYPE_CHECKING:
     from perseid.sources.source import Source
 
 
-def redirected(app: App, sinks: Mapping[str, Sink], source: Callable[[SourceNode], Source] | None = None) -> App:
+Application = TypeVar("Application", bound=GraphBuilder)
+
+
+def redirected(
+    app: Application, sinks: Mapping[str, Sink], source: Callable[[SourceNode], Source] | None = None
+) -> Application:
     """A copy of ``app`` whose sinks of these names are others; ``source`` may replace each of its sources."""
-    other = App(app.name)
+    other = type(app)(app.name)
     for declared in app._declared:
         node = declared.node
         if isinstance(node, SinkNode) and node.name in sinks:

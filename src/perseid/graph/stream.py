@@ -13,19 +13,23 @@ from perseid.vocabulary import Preservation
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from perseid.graph.app import App
+    from perseid.graph.builder import GraphBuilder
     from perseid.operators.operator import Operator
     from perseid.sinks.sink import Sink
 
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """The rows that leave one node. Nothing runs until the application does.
+    """The rows that leave one node of an ``App``. Its methods add the next node; nothing runs until the application does.
+
+        words = lines.transform("split", split)
+        counts = words.stateful("count", WordCount(), key="word", output="word string, n long")
+        counts.sink("out", perseid.sinks.parquet("out/"))
 
     Without ``unit`` a node joins the unit of its (first) input.
     """
 
-    app: App
+    app: GraphBuilder
     name: str
     unit: str
 
@@ -82,7 +86,7 @@ class Stream:
         return self
 
     def sink(self, name: str, sink: Sink, *, unit: str | None = None) -> None:
-        """Write the stream somewhere."""
+        """Write the stream somewhere: ``counts.sink("out", perseid.sinks.parquet("out/"))``."""
         inputs, mistakes = self.app._inputs(name, [self])
         self.app._add(SinkNode(name, unit or self.unit, inputs, sink), mistakes)
 

@@ -15,7 +15,7 @@ from perseid.graph.operator_mistakes import operator_mistakes
 from perseid.vocabulary import Preservation
 
 if TYPE_CHECKING:
-    from perseid.graph.app import App
+    from perseid.graph.builder import GraphBuilder
     from perseid.graph.stream import Stream
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -24,7 +24,9 @@ _WORDS: dict[type, str] = {
 }  # fmt: skip
 
 
-def validated(app: App, declared: Sequence[Declared], preservations: Sequence[tuple[Stream, Preservation]]) -> Graph:
+def validated(
+    app: GraphBuilder, declared: Sequence[Declared], preservations: Sequence[tuple[Stream, Preservation]]
+) -> Graph:
     """The graph, or ``GraphError`` with every mistake."""
     nodes = tuple(entry.node for entry in declared)
     mistakes = [*_name_mistake("application", app.name)]
@@ -129,7 +131,7 @@ def _one_folder(sinks: Mapping[str, Any]) -> Iterator[str]:
             yield f"sinks {' and '.join(map(repr, names))} write to one folder, {path}: give each its own"
 
 
-def _preservation_mistakes(app: App, preservations: Sequence[tuple[Stream, Preservation]]) -> Iterator[str]:
+def _preservation_mistakes(app: GraphBuilder, preservations: Sequence[tuple[Stream, Preservation]]) -> Iterator[str]:
     told: dict[str, str] = {}
     for stream, how in preservations:
         if how not in get_args(Preservation):

@@ -86,7 +86,7 @@ def event_time(column: str, *, delay: Duration, idle_after: Duration | None = No
     The watermark of several inputs is the smallest of theirs; before each has had rows there is none. An input without rows for
     ``idle_after`` is left out until it has some again. Without ``idle_after`` a silent input holds the watermark back for good.
 
-    rows.stateful("sessions", Sessions(), key="user", output="…", event_time=event_time("ts", delay=every(seconds=10)))
+        rows.stateful("sessions", Sessions(), key="user", output="…", event_time=event_time("ts", delay=every(seconds=10)))
     """
     if not isinstance(column, str) or not column:
         raise GraphError(f"event_time({column!r}): expected the name of a column")

@@ -1,13 +1,4 @@
-"""An operator written for one key: its declared fields are that key's own while its method runs.
-
-class Count(KeyedOperator):
-    ttl = every(hours=1)
-    n: int = state(default=0)
-
-    def process_key(self, key, rows):
-        self.n += rows.num_rows
-        yield {"word": key, "n": self.n}
-"""
+"""An operator written for one key: its declared fields are that key's own while its method runs."""
 
 from __future__ import annotations
 
@@ -25,7 +16,15 @@ from perseid.state.timers import Timer
 
 
 class KeyedOperator(Operator):
-    """Write ``process_key``, and ``on_key_timer`` if it sets timers.
+    """A stateful operator written for one key: subclass it, write ``process_key``, and ``on_key_timer`` if it sets timers.
+
+        class Count(KeyedOperator):
+            ttl = every(hours=1)
+            n: int = state(default=0)
+
+            def process_key(self, key, rows):
+                self.n += rows.num_rows
+                yield {"word": key, "n": self.n}
 
     A key is a Python scalar, or a tuple when there are several key columns. Keys of an epoch come in the order in which
     they first appear in its rows. A new key's fields are at their defaults; a key lives until it is idle for ``ttl`` or

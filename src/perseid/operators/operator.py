@@ -1,12 +1,5 @@
 """A stateful operator: a class whose declared fields live as long as the application (S1).
 
-    class Total(Operator):
-        total: int = state(default=0)
-
-        def process(self, rows: pa.Table) -> pa.Table:
-            self.total += pc.sum(rows["amount"]).as_py() or 0
-            return pa.table({"total": [self.total]})
-
 Each shard is an object of its own and sees one epoch at a time, in order, exactly once.
 """
 
@@ -27,7 +20,14 @@ if TYPE_CHECKING:
 
 
 class Operator:
-    """Write ``process``; declare what must survive with ``state(...)``.
+    """A stateful operator: subclass it, write ``process``, and declare what must survive with ``state(...)``.
+
+        class Total(Operator):
+            total: int = state(default=0)
+
+            def process(self, rows: pa.Table) -> pa.Table:
+                self.total += pc.sum(rows["amount"]).as_py() or 0
+                return pa.table({"total": [self.total]})
 
     The result of an epoch must depend on nothing but the rows, ``self.context`` and the declared fields: no clock, no
     random numbers without a seed in the state, no files. Attributes set in ``__init__`` are configuration.

@@ -1,5 +1,11 @@
-"""How many shards an operator has, which keys each answers for, and when that changes (S3, S5)."""
+"""Scaling: when operators get more or fewer shards. Give a policy to ``App.run`` as ``scaling=``.
 
-from perseid.scaling.routing import RoutingTable, even_slots, numbered, partition_routing_state
+    app.run(spark, root="root/", scaling=perseid.scaling.auto(most=8))
 
-__all__ = ["RoutingTable", "even_slots", "numbered", "partition_routing_state"]
+Without a policy an operator is scaled only when you ask for it (``App.scale``, ``Running.scale``, ``perseid scale``).
+The modules of this package decide how many shards an operator has and which keys each answers for (S3, S5).
+"""
+
+from perseid.scaling.bottleneck import AutoScaling, auto
+
+__all__ = ["AutoScaling", "auto"]

@@ -21,7 +21,7 @@ from perseid.vocabulary import SLOTS, HostId, OperatorName, ShardId
 
 @dataclass(frozen=True, slots=True)
 class AutoScaling:
-    """When to scale by itself. Use ``perseid.auto`` to make one."""
+    """When to scale by itself. Use ``perseid.scaling.auto`` to make one."""
 
     threshold: float = 0.7  # δ
     reports: int = 2  # k
@@ -36,7 +36,9 @@ class AutoScaling:
 
 
 def auto(threshold: float = 0.7, *, reports: int = 2, patience: int = 6, least: int = 1, most: int = 16) -> AutoScaling:
-    """Operators are scaled out where they are bottlenecks, and in where they are idle: ``app.run(scaling=perseid.auto())``.
+    """Scale operators out where they are bottlenecks, and in where they are idle.
+
+        app.run(spark, root="root/", scaling=perseid.scaling.auto(most=8))
 
     ``threshold``  the share of its time from which on a host counts as busy
     ``reports``    how many reports in a row, five seconds apart, it must be busy

@@ -43,6 +43,7 @@ def even_slots(shards: int) -> tuple[SlotRange, ...]:
 
 
 def numbered(slots: Sequence[SlotRange], first: int = 0) -> Shards:
+    """Shards for these ranges of slots, numbered from ``first`` on."""
     return tuple(enumerate(slots, start=first))
 
 
@@ -67,6 +68,7 @@ class RoutingTable:
         return tuple((route.shard.index, route.slots) for route in self.of(operator))
 
     def shards_of(self, operators: Iterable[OperatorName]) -> list[ShardId]:
+        """All shards of these operators."""
         return [route.shard for operator in operators for route in self.of(operator)]
 
     def moved(self, hosts: Mapping[ShardId, HostId | None]) -> RoutingTable:
@@ -75,9 +77,11 @@ class RoutingTable:
         return RoutingTable(Version(self.version + 1), routes)
 
     def host_of(self, shard: ShardId) -> HostId | None:
+        """The host of a shard; None while it has none."""
         return self.routes[shard].host
 
     def shards_on(self, host: HostId) -> tuple[ShardId, ...]:
+        """All shards of a host."""
         return self._by_host.get(host, ())
 
     @property
@@ -104,6 +108,7 @@ class RoutingTable:
         return {operator: tuple(sorted(routes, key=attrgetter("slots"))) for operator, routes in found.items()}
 
     def check(self) -> None:
+        """Assert that every slot of every operator has exactly one shard."""
         assert self._mistake is None, self._mistake
 
     @cached_property

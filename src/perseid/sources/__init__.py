@@ -5,13 +5,30 @@ generator    rows made up by SQL expressions, at a rate                    prese
 table        any batch DataFrame                                           stored once
 stream       any spark.readStream DataFrame                                preserved by value
 open_loop    a generator or table whose rows do not wait                   what is dropped is written down
+
+A source of your own is any object with the methods of ``Source``. It is given ``Offset`` numbers, and a folder of its own in a ``Store``.
+``UnorderedSource``, ``GrowingSource`` and ``PendingSource`` are further methods that a source may have.
 """
 
 from perseid.sources.files import files
 from perseid.sources.generator import generator
 from perseid.sources.open_loop import open_loop
-from perseid.sources.source import Source
+from perseid.sources.source import GrowingSource, PendingSource, Source, UnorderedSource
 from perseid.sources.stream import stream
 from perseid.sources.table import table
+from perseid.storage.store import Store
+from perseid.vocabulary import Offset
 
-__all__ = ["Source", "files", "generator", "open_loop", "stream", "table"]
+__all__ = [
+    "GrowingSource",
+    "Offset",
+    "PendingSource",
+    "Source",
+    "Store",
+    "UnorderedSource",
+    "files",
+    "generator",
+    "open_loop",
+    "stream",
+    "table",
+]

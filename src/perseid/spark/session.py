@@ -33,7 +33,7 @@ SETTINGS: Mapping[str, str] = {
 }
 
 
-def build(
+def spark_session(
     master: str | None = None,
     *,
     hosts: int = 1,
@@ -41,9 +41,12 @@ def build(
     app_name: str = "perseid",
     config: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A session with room for ``hosts`` and ``spares`` beside the tasks of epochs.
+    """A Spark session with the settings that suit Perseid, and room for ``hosts`` and ``spares`` beside the tasks of epochs.
 
-    ``master=None`` runs embedded: ``local[n]`` with a slot for every host and every core.
+    ``master=None`` runs embedded: ``local[n]`` with a slot for every host and every core. ``config`` adds settings of Spark.
+
+        spark = perseid.spark_session("spark://master:7077", hosts=4, spares=1)
+        app.run(spark, root="hdfs:///roots/words", hosts=4, spares=1)
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)

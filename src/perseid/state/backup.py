@@ -45,6 +45,7 @@ class Backups(Generic[State]):
         return replace(self, held={h: kept for h, kept in held.items() if kept})
 
     def check(self) -> None:
+        """Assert that no shard has two backups."""
         shards = [shard for kept in self.held.values() for shard in kept]
         assert len(shards) == len(set(shards)), "a shard has two backups"
 

@@ -96,7 +96,7 @@ def state(
         )
 
     ``spill`` makes the field a dict by key that is larger than the memory it may use: at most so much of it is in memory, the
-    rest on the machine's own disk. It needs no default. See ``perseid.state.Spilled``.
+    rest on the machine's own disk. It needs no default. See ``perseid.Spilled``.
 
         counts: dict[str, int] = state(spill="256 MB")
     """

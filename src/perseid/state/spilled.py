@@ -108,9 +108,11 @@ class Spilled(SpillCache, MutableMapping[K, V], Generic[K, V]):
             yield from (unpack_key(key) for key, _ in entries)  # type: ignore[misc]
 
     def items(self) -> ItemsView[K, V]:
+        """Keys and values, in the order of the keys; what is on disk is read piece by piece."""
         return _Items(self)
 
     def values(self) -> ValuesView[V]:
+        """Values, in the order of their keys; what is on disk is read piece by piece."""
         return _Values(self)
 
     def entries(self) -> Iterator[tuple[K, V]]:

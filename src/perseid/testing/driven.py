@@ -22,7 +22,7 @@ from perseid.testing.network import prepare
 from perseid.vocabulary import Offset
 
 if TYPE_CHECKING:
-    from perseid.graph.app import App
+    from perseid.application import App
     from perseid.sources.source import Source
 
 PICTURE_S = 0.05
@@ -50,12 +50,12 @@ class Spec:
 
 def run(spec: Spec) -> None:
     """Run it to its end, or until SIGINT or SIGTERM asks it to stop."""
-    from perseid.spark.session import build
+    from perseid.spark.session import spark_session
 
     prepare()
     app = application(spec)
     _ = app.graph
-    spark = build(spec.master, hosts=spec.hosts, spares=spec.spares, app_name=f"perseid {app.name}")
+    spark = spark_session(spec.master, hosts=spec.hosts, spares=spec.spares, app_name=f"perseid {app.name}")
     settings: dict[str, Any] = {
         "hosts": spec.hosts,
         "spares": spec.spares,

@@ -65,9 +65,11 @@ class Driver:
 
     @property
     def pid(self) -> int:
+        """The process id of the driver."""
         return self._process.pid
 
     def progress(self) -> Progress | None:
+        """What the driver said last; None before it has said anything."""
         return self._progress
 
     def exit_code(self) -> int | None:
@@ -75,6 +77,7 @@ class Driver:
         return self._process.poll()
 
     def ended(self) -> bool:
+        """Whether the application has ended well. Raises ``ApplicationFailed`` if the driver failed."""
         code = self.exit_code()
         if code is None:
             return False
@@ -90,6 +93,7 @@ class Driver:
         return self.ended()
 
     def crash(self) -> str:
+        """Kill the driver and every process it has started, then start it again on the same root."""
         count = self.kill()
         self.start()
         return f"killed the driver and all it had started: {count} processes; started it again"

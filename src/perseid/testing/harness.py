@@ -1,8 +1,5 @@
 """One operator without Spark: rows in, rows out, its state, its timers, saved and restored, split and merged.
 
-    words = OperatorHarness(WordCount(), key="word", output="word string, n long")
-    assert words.epoch([{"word": "a"}, {"word": "a"}]) == [{"word": "a", "n": 2}]
-
 It calls what a host calls (``run_epoch``, ``fit``, the codec of snapshots, the slots of keys), so an operator that passes here
 behaves the same on Spark. An epoch that raises leaves the state as it was before, as the engine restores it.
 
@@ -58,7 +55,11 @@ class HarnessSnapshot:
 
 
 class OperatorHarness:
-    """An operator under test."""
+    """One operator under test, without Spark.
+
+    words = OperatorHarness(WordCount(), key="word", output="word string, n long")
+    assert words.epoch([{"word": "a"}, {"word": "a"}]) == [{"word": "a", "n": 2}]
+    """
 
     def __init__(
         self,

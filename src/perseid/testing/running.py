@@ -21,7 +21,7 @@ from perseid.testing.subject import InProcess, Subject
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from perseid.graph.app import App
+    from perseid.application import App
 
 LOOK_S = 0.01
 
@@ -37,6 +37,8 @@ def run(
     **settings: Any,
 ) -> Report:
     """Run ``app`` to its end, injecting the faults of ``plan`` at their moments; what happened.
+
+        report = run(app, at(epoch=7).kill(host=1), root=tmp_path, hosts=2)
 
     ``app`` is an ``App``, run in this process on ``spark`` with the settings of ``app.start``; or a Python file with one, run in a
     process of its own, which a plan may crash, with the settings of ``perseid.testing.driven.Spec``. ``seed`` decides who
@@ -80,13 +82,13 @@ def _until_the_end(subject: Subject, plan: Plan, seed: int, timeout_s: float) ->
 
 
 def session(master: str | None = None, *, hosts: int = 2, spares: int = 1, **config: str) -> SparkSession:
-    """A Spark session as ``perseid.spark.session.build`` makes one, for tests.
+    """A Spark session as ``perseid.spark_session`` makes one, for tests.
 
     Its workers import what the test can import, and its processes can be cut off from each other.
     """
-    from perseid.spark.session import build
+    from perseid.spark.session import spark_session
 
     prepare()
     known = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*known, *filter(os.path.isdir, sys.path)])))
-    return build(master, hosts=hosts, spares=spares, app_name="perseid-tests", config=config)
+    return spark_session(master, hosts=hosts, spares=spares, app_name="perseid-tests", config=config)

@@ -1,12 +1,9 @@
 """What README and docs show is what the examples say: each block named after an example is a piece of that file."""
 
 import re
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
-
-from perseid.driver.settings import Settings
 
 TOP = Path(__file__).parents[3]
 PAGES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
@@ -32,9 +29,3 @@ def test_every_link_leads_somewhere(page):
 def test_every_example_is_shown_somewhere():
     shown = {example for page in PAGES for example, _ in NAMED.findall(page.read_text())}
     assert shown == {f"examples/{file.name}" for file in (TOP / "examples").glob("*.py")}
-
-
-def test_every_setting_is_on_its_page():
-    page = (TOP / "docs" / "settings.md").read_text()
-    missing = [field.name for field in fields(Settings) if f"| `{field.name}` |" not in page]
-    assert not missing

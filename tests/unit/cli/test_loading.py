@@ -6,10 +6,10 @@ import pytest
 from pyspark import cloudpickle
 from typer.testing import CliRunner
 
+from perseid import App
 from perseid.cli.loading import load_app
 from perseid.cli.main import app as command
 from perseid.errors import SettingsError
-from perseid.graph import App
 
 
 @pytest.fixture
@@ -34,14 +34,14 @@ def refused(file, name=None):
 
 
 def test_the_single_app_is_found(written):
-    file = written("from perseid.graph import App\nanything = App('words')\nsame = anything\n")
+    file = written("from perseid import App\nanything = App('words')\nsame = anything\n")
     assert load_app(file).name == "words"
 
 
 def test_what_is_under_main_does_not_run(written):
     file = written(
         """
-        from perseid.graph import App
+        from perseid import App
         app = App("words")
         if __name__ == "__main__":
             raise SystemExit("ran")
@@ -52,12 +52,12 @@ def test_what_is_under_main_does_not_run(written):
 
 def test_its_neighbours_can_be_imported(written):
     written("NAME = 'from the neighbour'\n", "neighbour_of_the_app.py")
-    file = written("from perseid.graph import App\nfrom neighbour_of_the_app import NAME\napp = App(NAME)\n")
+    file = written("from perseid import App\nfrom neighbour_of_the_app import NAME\napp = App(NAME)\n")
     assert load_app(file).name == "from the neighbour"
 
 
 def test_its_classes_travel_by_value(written):
-    file = written("from perseid.graph import App\nclass Mine:\n    answer = 42\napp = App('a')\napp.mine = Mine\n")
+    file = written("from perseid import App\nclass Mine:\n    answer = 42\napp = App('a')\napp.mine = Mine\n")
     data = cloudpickle.dumps(load_app(file).mine)
     del sys.modules["perseid_app_application"]
     assert pickle.loads(data).answer == 42
@@ -73,7 +73,7 @@ def test_no_app_says_what_to_write(written):
 
 
 def test_several_apps_are_named(written):
-    file = written("from perseid.graph import App\na = App('x')\nb = App('y')\n")
+    file = written("from perseid import App\na = App('x')\nb = App('y')\n")
     assert "found 2: a, b; choose one with --app NAME" in refused(file)
     assert load_app(file, "b").name == "y"
     assert "there is no such variable; found: a, b" in refused(file, "c")
@@ -90,7 +90,7 @@ def test_a_file_that_is_no_python_is_refused(written):
 
 
 def test_a_file_that_starts_the_app_itself_is_told_how_not_to(written):
-    file = written("from perseid.graph import App\napp = App('words')\napp.run()\n")
+    file = written("from perseid import App\napp = App('words')\napp.run()\n")
     assert "it starts the application itself" in refused(file)
     assert App.run.__name__ == "run"
 
@@ -113,12 +113,12 @@ def test_run_with_debug_shows_the_traceback(written):
 
 
 def test_run_refuses_a_period_of_zero_before_anything_starts(written):
-    file = written("from perseid.graph import App\napp = App('words')\n")
+    file = written("from perseid import App\napp = App('words')\n")
     result = CliRunner().invoke(command, ["run", str(file), "--checkpoint-seconds", "0"])
     assert result.exit_code == 1 and "--checkpoint-seconds: expected more than 0" in result.output
 
 
 def test_run_names_the_mistakes_of_the_graph_before_spark_starts(written):
-    file = written("from perseid.graph import App\napp = App('words')\n")
+    file = written("from perseid import App\napp = App('words')\n")
     result = CliRunner().invoke(command, ["run", str(file)])
     assert result.exit_code == 1 and "the application cannot run" in result.output

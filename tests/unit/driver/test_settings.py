@@ -12,7 +12,7 @@ from perseid.errors import SettingsError
 
 
 def test_the_default_scheme_is_adaptive() -> None:
-    scheme = Settings.of().checkpoint
+    scheme = Settings().checked().checkpoint
     assert scheme.name == "adaptive" and scheme.period == every(seconds=10)
     assert not scheme.synchronous and not scheme.individual
 
@@ -21,8 +21,8 @@ def test_the_default_scheme_is_adaptive() -> None:
 def test_a_period_shorter_than_an_epoch_is_refused(make: object) -> None:
     scheme = make(every(seconds=1))  # type: ignore[operator]
     with pytest.raises(SettingsError, match="a period of 1 s is shorter than an epoch, which takes 5 s"):
-        Settings.of(checkpoint=scheme, trigger=every(seconds=5))
-    assert Settings.of(checkpoint=scheme, trigger=every(seconds=1)).checkpoint is scheme
+        Settings(checkpoint=scheme, trigger=every(seconds=5)).checked()
+    assert Settings(checkpoint=scheme, trigger=every(seconds=1)).checked().checkpoint is scheme
 
 
 def test_baseline_is_synchronous_and_alone_every_two_hundred_seconds() -> None:

@@ -10,7 +10,7 @@ import pytest
 from perseid import Operator, state
 from perseid.driver.state_requests import TakenCheckpoint
 from perseid.errors import RequestFailed
-from perseid.state import checkpoint_state, partition_processing_state, persist, persisted, restore_state
+from perseid.primitives import checkpoint_state, partition_processing_state, persist, persisted, restore_state
 from perseid.storage.manifest import ShardSnapshot
 from perseid.storage.store import Store
 from perseid.vocabulary import Epoch, OperatorName, ShardId

@@ -9,11 +9,11 @@ from __future__ import annotations
 from os import PathLike
 from pathlib import Path
 
+from perseid.application import App
 from perseid.apps.bcp.generate import SCHEMA, Campus
 from perseid.apps.bcp.operators import COUNTS_OUTPUT, CROWDING_OUTPUT, Crowding, HistoricalImages
 from perseid.apps.bcp.scene import SHAPE
 from perseid.apps.columns import Mapped
-from perseid.graph.app import App
 
 PICTURES_AT_ONCE = 1024
 FILES_SCHEMA = SCHEMA

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import perseid
+from perseid.application import App
 from perseid.apps.linear_road import lines
 from perseid.apps.linear_road.accounts import ANSWERS, ASSESSED, Accounts, BalanceAccount, TollAssessment
 from perseid.apps.linear_road.calculator import OUTPUT, TollCalculator
 from perseid.apps.linear_road.feed import Feed
-from perseid.graph.app import App
 from perseid.graph.stream import Stream
 
 if TYPE_CHECKING:

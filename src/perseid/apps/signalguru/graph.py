@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from perseid.application import App
 from perseid.apps.columns import Mapped
 from perseid.apps.pictures import pictures_of
 from perseid.apps.signalguru.controller import changes_of
@@ -28,7 +29,6 @@ from perseid.apps.signalguru.operators import (
     SvmPrediction,
 )
 from perseid.apps.signalguru.view import SHAPE
-from perseid.graph.app import App
 from perseid.graph.stream import Stream
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perseid.application import App
 from perseid.apps.columns import Mapped
 from perseid.apps.tmi.generate import BLOCK_M, INTERVAL_MS, MODES, SCHEMA, City
 from perseid.apps.tmi.operators import (
@@ -22,7 +23,6 @@ from perseid.apps.tmi.operators import (
     Pair,
 )
 from perseid.duration import every
-from perseid.graph.app import App
 from perseid.operators.event_time import event_time
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import perseid
+from perseid.application import App
 from perseid.apps.windowed_count import OUTPUT, WindowedCount
 from perseid.duration import Duration, every
-from perseid.graph.app import App
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

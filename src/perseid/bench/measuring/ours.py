@@ -18,19 +18,19 @@ from perseid.bench.measuring.memory import DriverMemory
 from perseid.bench.measuring.sizes import CHECKPOINT_S, ROWS_PER_EPOCH, SHARDS, SMALL_ROWS
 from perseid.driver.running import Running
 from perseid.engine.progress import Progress
-from perseid.spark import session
+from perseid.spark.session import spark_session
 from perseid.storage.journal import read_journal
 from perseid.storage.store import Store
 
 Journal = list[dict[str, Any]]
-CHECKPOINTS = perseid.parallel(every(seconds=CHECKPOINT_S))
-NO_CHECKPOINTS = perseid.parallel(every(hours=24))
+CHECKPOINTS = perseid.checkpoints.parallel(every(seconds=CHECKPOINT_S))
+NO_CHECKPOINTS = perseid.checkpoints.parallel(every(hours=24))
 PATIENCE_S = 500.0
 
 
 def begin(master: str | None = None, *, hosts: int = SHARDS) -> None:
     """Start Spark as Perseid does for an application that brings no session: two hosts and a spare."""
-    session.build(master, hosts=hosts, spares=1, app_name="perseid-bench").range(1).count()
+    spark_session(master, hosts=hosts, spares=1, app_name="perseid-bench").range(1).count()
 
 
 def spark() -> SparkSession:

@@ -41,7 +41,7 @@ def drive(road: Road, feed: Path, out: Path) -> Driven:
     source = Feed(feed, speed=1)
     app = linear_road(source, str(out / "answers"))
     ours.begin()
-    running = ours.start(app, out, checkpoint=perseid.parallel(every(seconds=CHECKPOINT_S)))
+    running = ours.start(app, out, checkpoint=perseid.checkpoints.parallel(every(seconds=CHECKPOINT_S)))
     try:
         ours.wait_for(running, lambda _: source.began_ms is not None)
         assert source.began_ms is not None

@@ -85,7 +85,7 @@ def scale_live(work: Path, keys: int, rows_per_s: int) -> Scaled:
     """On Perseid's side."""
     rows = fill(work / "in", keys)
     app = newest_texts(str(work / "in"))
-    checkpoint = perseid.parallel(every(seconds=30))
+    checkpoint = perseid.checkpoints.parallel(every(seconds=30))
     running = ours.start(app, work, checkpoint=checkpoint, max_rows_per_epoch=50_000)
     ours.wait_for(running, lambda p: p.rows_in >= rows)
     with feeding(work / "in", keys, rows_per_s):

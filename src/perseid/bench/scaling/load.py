@@ -93,7 +93,7 @@ def rise(work: Path, rates: tuple[int, int], seconds: float) -> tuple[Seen, Late
     """On Perseid's side."""
     made = made_up_fragments(words=200)
     source = Rising(made.columns).rising(rates, seconds)
-    running = ours.start(likeness(source), work, hosts=1, scaling=perseid.auto(most=MOST))
+    running = ours.start(likeness(source), work, hosts=1, scaling=perseid.scaling.auto(most=MOST))
     ours.wait_for(running, lambda p: p.epoch > 0)
     time.sleep(seconds + 5)
     journal = ours.end(running)
@@ -126,7 +126,7 @@ def overwhelm(work: Path, rate: int, seconds: float) -> tuple[Seen, int, int]:
     The paper's top-k is no limit here: one shard counts more edits than two cores can read. Comparing texts is.
     """
     fragments = perseid.sources.open_loop(made_up_fragments(words=200), rate=rate, backlog=rate)
-    running = ours.start(likeness(fragments), work, hosts=1, scaling=perseid.auto(most=MOST))
+    running = ours.start(likeness(fragments), work, hosts=1, scaling=perseid.scaling.auto(most=MOST))
     ours.wait_for(running, lambda p: p.epoch > 0)
     time.sleep(seconds)
     taken, dropped = fragments.passed, fragments.dropped
@@ -139,7 +139,14 @@ def measure_thresholds(side: Contestant, work: Path, sizes: Sizes, results: Resu
     """Figure 9."""
     _warm(side, work, sizes)
     for threshold in sizes.thresholds:
-        _hold(f"threshold_{round(threshold * 100)}", side, work, sizes, results, perseid.auto(threshold, most=MOST))
+        _hold(
+            f"threshold_{round(threshold * 100)}",
+            side,
+            work,
+            sizes,
+            results,
+            perseid.scaling.auto(threshold, most=MOST),
+        )
 
 
 def measure_manual(side: Contestant, work: Path, sizes: Sizes, results: Results) -> None:
@@ -147,7 +154,7 @@ def measure_manual(side: Contestant, work: Path, sizes: Sizes, results: Results)
     _warm(side, work, sizes)
     for shards in sizes.manual:
         _hold(f"manual_{shards}", side, work, sizes, results, None, shards)
-    _hold("dynamic", side, work, sizes, results, perseid.auto(most=MOST))
+    _hold("dynamic", side, work, sizes, results, perseid.scaling.auto(most=MOST))
 
 
 def _warm(side: Contestant, work: Path, sizes: Sizes) -> None:

@@ -15,6 +15,7 @@ from perseid.bench.measuring.results import Results
 from perseid.bench.measuring.timings import middle
 from perseid.bench.scaling.reading import Arrivals, latencies_ms, percentile
 from perseid.bench.scaling.sizes import OVERHEAD_RATE, STATE_SIZES, Sizes
+from perseid.checkpoints import comparison
 
 WARM_S = 5.0
 INTERVAL_S = 5.0
@@ -52,7 +53,7 @@ def _one(side: Contestant, work: Path, sizes: Sizes, results: Results, size: str
 
 def words_p95_ms(work: Path, words: int, interval_s: float | None, seconds: float) -> float:
     """On Perseid's side: words of a vocabulary are counted; the 95th percentile of the latency of fragments, once it is warm."""
-    scheme = perseid.parallel(every(seconds=interval_s)) if interval_s else perseid.upstream_backup()
+    scheme = perseid.checkpoints.parallel(every(seconds=interval_s)) if interval_s else comparison.upstream_backup()
     fragments = made_up_fragments(words=words, per_second=OVERHEAD_RATE, rate=OVERHEAD_RATE)
     running = ours.start(word_frequency(fragments, perseid.sinks.noop()), work, checkpoint=scheme)
     ours.wait_for(running, lambda p: p.epoch > 0)

@@ -25,6 +25,7 @@ from perseid.bench.scaling.applications import likeness
 from perseid.bench.scaling.reading import pace, replayed_rows, restored_ms
 from perseid.bench.scaling.sizes import RECOVERY_WORDS, Sizes
 from perseid.checkpoint.schemes import Scheme
+from perseid.checkpoints import comparison
 from perseid.driver.running import Running
 
 WAYS = ("state", "upstream", "source")
@@ -85,9 +86,9 @@ def count_words(work: Path, way: str, rate: int, window_s: float, interval_s: fl
     fragments = made_up_fragments(words=RECOVERY_WORDS, per_second=rate, rate=rate)
     app = word_frequency(fragments, perseid.sinks.noop(), window=every(seconds=window_s), shards=1)
     schemes = {
-        "state": perseid.parallel(every(seconds=interval_s)),
-        "upstream": perseid.upstream_backup(),
-        "source": perseid.source_replay(),
+        "state": perseid.checkpoints.parallel(every(seconds=interval_s)),
+        "upstream": comparison.upstream_backup(),
+        "source": comparison.source_replay(),
     }
     running = _start(app, work, schemes[way])
     began = time.monotonic()
@@ -100,7 +101,7 @@ def count_words(work: Path, way: str, rate: int, window_s: float, interval_s: fl
 
 def compare_texts(work: Path, rate: int, interval_s: float, ways: int) -> Lost:
     """On Perseid's side: texts are compared until there is a checkpoint, and until just before the next one."""
-    scheme = perseid.parallel(every(seconds=interval_s))
+    scheme = perseid.checkpoints.parallel(every(seconds=interval_s))
     running = _start(likeness(rate=rate), work, scheme, parallel_recovery=ways)
     began = time.monotonic()
     return _killed(running, work, lambda: time.monotonic() - began >= WARM_S, LATE * interval_s, rate)

@@ -28,6 +28,7 @@ from perseid.bench.schemes.plan import PROFILE_PERIODS, Case
 from perseid.bench.schemes.reading import curve
 from perseid.checkpoint.oracle import Recording
 from perseid.checkpoint.schemes import Scheme
+from perseid.checkpoints import comparison
 from perseid.driver.running import Running
 from perseid.engine.progress import Progress
 from perseid.host.copies_folder import local_copies
@@ -104,15 +105,15 @@ def _scheme(case: Case, recording: Recording | None) -> Scheme:
     period = every(seconds=case.period_s)
     match case.scheme:
         case "baseline":
-            return perseid.baseline(period)
+            return comparison.baseline(period)
         case "source":
-            return perseid.source(period)
+            return perseid.checkpoints.source(period)
         case "adaptive":
-            return perseid.adaptive(period, profile_periods=PROFILE_PERIODS)
+            return perseid.checkpoints.adaptive(period, profile_periods=PROFILE_PERIODS)
         case "oracle":
-            return perseid.oracle(recording, period)
+            return comparison.oracle(recording, period)
         case _:
-            return perseid.parallel(period)
+            return perseid.checkpoints.parallel(period)
 
 
 def _busy(before: Any, after: Any) -> float:

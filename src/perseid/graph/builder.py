@@ -1,4 +1,4 @@
-"""An application: a name and a graph of streams, built by method calls that run nothing."""
+"""Building a graph: a name, and method calls that add sources, operators and sinks. Nothing runs, and no mistake shows before ``graph``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from perseid.errors import ScaleFailed
 from perseid.graph.graph import Graph
 from perseid.graph.nodes import Declared, Node, SourceNode, StatefulNode
 from perseid.graph.stream import Stream, describe
@@ -15,10 +14,6 @@ from perseid.operators.event_time import EventTime
 from perseid.vocabulary import Preservation
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from perseid.driver.running import Running
-    from perseid.driver.scale_requests import Scaled
     from perseid.operators.operator import Operator
     from perseid.sources.source import Source
 
@@ -26,28 +21,17 @@ MAIN = "main"
 """The unit of sources that name none."""
 
 
-class App:
-    """A streaming application.
-
-        app = App("words")
-        lines = app.source("lines", perseid.sources.files("in/", schema="line string"))
-        words = lines.transform("split", split)
-        counts = words.stateful("count", WordCount(), key="word", output="word string, n long")
-        counts.sink("out", perseid.sinks.parquet("out/"))
-        app.run(spark, root="root/")
-
-    Mistakes do not show while it is built: ``graph`` (and so ``run``) names all of them at once.
-    """
+class GraphBuilder:
+    """What ``App`` builds its graph with."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._declared: list[Declared] = []
         self._preservations: list[tuple[Stream, Preservation]] = []
         self._graph: Graph | None = None
-        self._running: Running | None = None
 
     def source(self, name: str, source: Source, *, unit: str = MAIN) -> Stream:
-        """Read rows from a source."""
+        """Read rows from a source: ``app.source("lines", perseid.sources.files("in/", schema="line string"))``."""
         return self._add(SourceNode(name, unit, source), ())
 
     def stateful(
@@ -88,64 +72,6 @@ class App:
         if self._graph is None:
             self._graph = validated(self, self._declared, self._preservations)
         return self._graph
-
-    def run(self, spark: SparkSession | None = None, *, root: str | None = None, **settings: Any) -> None:
-        """Run until every source is finished, or for good; the settings are those of ``start``.
-
-        Raises ``ApplicationFailed`` if it cannot go on, and ``CheckpointFailed`` if all output is committed but the last checkpoint
-        could not be written.
-        """
-        running = self.start(spark, root=root, **settings)
-        try:
-            running.wait()
-        except KeyboardInterrupt:  # in a notebook the session lives on: its task slots must be free again
-            running.stop()
-            raise
-
-    def start(self, spark: SparkSession | None = None, *, root: str | None = None, **settings: Any) -> Running:
-        """Start the application and return at once; the result shows progress, waits and stops.
-
-        ``spark``               the session to run in; without one a local session is made
-        ``root``                the checkpoint root: a path or URI that the driver and all executors reach. Started
-                                again on the same root, the application goes on where it was. Default ``.perseid/<name>``
-        ``checkpoint``          the scheme: ``perseid.adaptive(every(seconds=10))`` (default), ``perseid.parallel(…)``,
-                                ``perseid.source(…)``; to compare with: ``perseid.baseline(…)``, ``perseid.oracle(…)``,
-                                ``perseid.upstream_backup()``, ``perseid.source_replay()``
-        ``hosts``               how many hosts hold the shards
-        ``spares``              how many further hosts wait to take over from a lost one
-        ``trigger``             the shortest time from one epoch to the next (a ``Duration``); None: as fast as it goes
-        ``max_rows_per_epoch``  how much of each source one epoch takes at most; default 1,000,000
-        ``available_now``       True: process what the sources have now, then stop
-        ``close_windows_at_end``  True: at the end of the input the watermark goes to the end of time, so that the last windows
-                                close; rows that come in a later run are late then. False: never. Default: where every source is
-                                finished for good (``table``, ``generator`` with ``rows``), not where more may come
-        ``align``               how far one source may run ahead of another in event time (a ``Duration``), where operators tell
-                                their event times; None: as far as it comes
-        ``heartbeat``           how often hosts are pinged; default ``every(milliseconds=100)``
-        ``queue``               how many epochs may wait between two units; default 2
-        ``keep``                how many checkpoints are kept; default 3
-        ``operator_retries``    how often an epoch that made an operator raise is tried again; default 2
-        ``dead_letters``        True: then put the rows that raise aside under the root and go on; False: stop the application
-        ``scaling``             ``perseid.auto(…)``: operators are scaled by themselves; None: only when asked (``scale``)
-        ``parallel_recovery``   how many shards, on as many hosts, take over from each that was lost; default 1
-        ``start_timeout``       how long hosts may take to come up; default ``every(seconds=60)``
-        ``lease_timeout``       after how long a silent driver's root may be taken over; default ``every(seconds=10)``
-        ``journal_size``        how much of the journal is kept under the root; default ``"64 MB"``
-        ``journal_age``         and for how long; default ``every(hours=168)``, seven days
-        ``clock``               for tests: gives the time of epochs in milliseconds, such as ``perseid.testing.Clock()``
-        """
-        from perseid.driver import running  # the graph needs no Spark; running it does
-
-        self._running = running.start(self, spark, root, **settings)
-        return self._running
-
-    def scale(self, operator: str, shards: int, *, timeout_s: float | None = 120.0) -> Scaled:
-        """Divide an operator's keys among so many shards while the application runs; see ``Running.scale``."""
-        if self._running is None:
-            raise ScaleFailed(
-                f"operator {operator!r}: the application does not run; write shards={shards} in stateful()"
-            )
-        return self._running.scale(operator, shards, timeout_s=timeout_s)
 
     # What Stream builds with.
 

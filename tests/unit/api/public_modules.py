@@ -1,0 +1,15 @@
+"""The modules that users import from. Everything else is internal."""
+
+from __future__ import annotations
+
+PUBLIC_MODULES = (
+    "perseid",
+    "perseid.checkpoints",
+    "perseid.checkpoints.comparison",
+    "perseid.errors",
+    "perseid.primitives",
+    "perseid.scaling",
+    "perseid.sinks",
+    "perseid.sources",
+    "perseid.testing",
+)
