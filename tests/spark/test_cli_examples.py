@@ -60,6 +60,11 @@ def test_sources_and_sinks(tmp_path):
     assert "coffee 65.00" in ran(EXAMPLES / "sources_and_sinks.py", cwd=tmp_path)
 
 
+def test_own_source_and_sink(tmp_path):
+    said = ran(EXAMPLES / "own_source_and_sink.py", cwd=tmp_path).splitlines()
+    assert said == ["ada 500.00, grace 250.00", "ada 750.00, grace 375.00"], "goes on where it was, nothing twice"
+
+
 def test_orders_and_payments(tmp_path):
     settled, aside = ran(EXAMPLES / "orders_and_payments.py", cwd=tmp_path).splitlines()
     assert settled == "settled: [(1, 'paid'), (2, 'unpaid'), (4, 'paid'), (5, 'paid')]"

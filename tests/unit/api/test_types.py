@@ -75,6 +75,12 @@ def test_a_good_program_has_no_mistakes(tmp_path: Path) -> None:
     assert [said for _, said in mistakes if "pyarrow" not in said] == [], "pyarrow itself has no types"
 
 
+def test_a_source_and_a_sink_of_ones_own_have_the_types_they_need(tmp_path: Path) -> None:
+    example = (TOP / "examples" / "own_source_and_sink.py").read_text()
+    mistakes = checked(tmp_path / "own.py", example)
+    assert [said for _, said in mistakes if "pyarrow" not in said] == []
+
+
 def test_every_mistake_is_found(tmp_path: Path) -> None:
     expected = [
         (number, line.partition("  # ")[2]) for number, line in enumerate(BAD.splitlines(), 1) if "  # " in line
