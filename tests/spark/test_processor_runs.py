@@ -45,7 +45,7 @@ def test_a_class_written_for_spark_counts_every_row_once_over_a_restart_and_a_sc
             hosts=1,
             spares=0,
             max_rows_per_epoch=100,
-            checkpoint=perseid.parallel(every(seconds=1)),
+            checkpoint=perseid.checkpoints.parallel(every(seconds=1)),
             available_now=True,
         )
         written = spark.read.parquet(str(tmp_path / "out")).groupBy("id").max("n").collect()
