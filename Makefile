@@ -21,28 +21,32 @@ demo: setup ## a word count that loses a host, then everything, and still counts
 unit: setup ## the tests that need no Spark
 	$(BIN)/pytest -m "not slow" -n auto --dist worksteal tests/unit tests/property
 
-test: setup ## lint, types, and all tests but the slow ones: real faults, and beside them Spark's tests and all others
+# Two lanes, since two cores are what every machine has: a third one only makes each of them late.
+test: setup ## lint, types, and all tests but the slow ones: real faults in one lane, all others in a second one beside it
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	@mkdir -p build; status=0; \
+	echo "real faults run beside all other tests, see build/faults.log"; \
+	PYTHONUNBUFFERED=1 $(BIN)/pytest -m "not slow" --durations=10 tests/faults > build/faults.log 2>&1 & faults=$$!; \
+	trap "kill $$faults 2>/dev/null || true" EXIT; \
+	$(BIN)/mypy || status=$$?; \
+	$(BIN)/pytest -m "not slow" --durations=10 tests/spark || status=$$?; \
+	nice $(BIN)/pytest -m "not slow" --durations=10 --ignore=tests/spark --ignore=tests/faults || status=$$?; \
+	echo "real faults, which ran beside:"; wait $$faults || status=$$?; cat build/faults.log; \
+	exit $$status
+
+test-all: setup ## lint, types, and every test: real faults and Spark's tests in one lane, all others in a second one beside it
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	@mkdir -p build; status=0; \
-	$(BIN)/pytest -m "not slow" --durations=10 tests/spark > build/spark.log 2>&1 & spark=$$!; \
-	$(BIN)/pytest -m "not slow" --durations=5 --ignore=tests/spark --ignore=tests/faults > build/others.log 2>&1 & others=$$!; \
-	$(BIN)/pytest -m "not slow" --durations=10 tests/faults || status=$$?; \
-	echo "Spark's tests, which ran beside:"; wait $$spark || status=$$?; cat build/spark.log; \
+	echo "all tests without Spark run beside the others, see build/others.log"; \
+	PYTHONUNBUFFERED=1 nice $(BIN)/pytest --durations=10 --ignore=tests/spark --ignore=tests/faults > build/others.log 2>&1 & others=$$!; \
+	trap "kill $$others 2>/dev/null || true" EXIT; \
+	$(BIN)/pytest --durations=15 tests/faults || status=$$?; \
+	$(BIN)/pytest --durations=15 tests/spark || status=$$?; \
 	echo "all others, which ran beside:"; wait $$others || status=$$?; cat build/others.log; \
 	exit $$status
-
-test-all: setup ## lint, types, and every test; the simulation beside all others, in a process of its own
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	@mkdir -p build; others=0; worlds=0; \
-	nice $(BIN)/pytest --durations=5 tests/simulation > build/simulation.log 2>&1 & simulation=$$!; \
-	$(BIN)/pytest --durations=15 --ignore=tests/simulation || others=$$?; \
-	echo "the simulation, which ran beside:"; \
-	wait $$simulation || worlds=$$?; \
-	cat build/simulation.log; exit $$((others | worlds))
 
 bench: setup ## run a benchmark: make bench NAME=engine [ARGS=--quick]; without NAME, list them
 	@$(BIN)/perseid bench $(NAME) $(ARGS)

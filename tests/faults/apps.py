@@ -28,6 +28,8 @@ from perseid.checkpoints import comparison
 from perseid.driver.running import Running
 from perseid.state import Spilled
 
+WAIT_S = 300.0
+"""For anything at all: a bound for what never comes, not a time that anything may take."""
 KEYS = 97
 BUCKETS = 7
 MANY_KEYS = 3_000
@@ -693,7 +695,7 @@ class Folder:
 # -- a running application ----------------------------------------------------------------------------------------
 
 
-def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = 90.0) -> Any:
+def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = WAIT_S) -> Any:
     until = time.monotonic() + timeout_s
     while time.monotonic() < until:
         value = condition()
@@ -744,7 +746,7 @@ class Begin(Protocol):
 
 
 def end(running: Running) -> None:
-    assert running.wait(240), running.progress()
+    assert running.wait(WAIT_S), running.progress()
 
 
 def main() -> None:
@@ -777,7 +779,10 @@ def main() -> None:
     if given.app == "units":
         more["kind"] = given.kind
     app = APPS[given.app](given.out, given.rows, given.rate, **more)
-    spark = spark_session(given.master, hosts=2, spares=1, app_name=given.app)
+    executors = {
+        "spark.executor.extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", "")
+    }  # as the driver: see tests/conftest.py
+    spark = spark_session(given.master, hosts=2, spares=1, app_name=given.app, config=executors)
     running = app.start(
         spark, root=given.root, checkpoint=scheme(given.scheme, given.period), hosts=2, spares=1,
         available_now=given.available_now, max_rows_per_epoch=given.epoch_rows,

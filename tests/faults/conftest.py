@@ -1,4 +1,4 @@
-"""One Spark session per module, with room for two hosts and a spare beside two tasks."""
+"""One Spark session for all tests that share one, with room for the hosts of new shards."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ os.environ["PYTHONPATH"] = os.pathsep.join([HERE, *filter(None, [os.environ.get(
 os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def perseid_spark() -> Iterator[SparkSession]:
-    made = session(hosts=2, spares=1)
+    made = session(hosts=5, spares=1)
     yield made
     made.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spark(perseid_spark: SparkSession) -> SparkSession:
     return perseid_spark
 

@@ -40,11 +40,11 @@ class Driver(perseid.testing.Driver):
             assert self.exit_code() is None, f"the driver ended before {what}: {self.error} {self.tail()}"
             return condition()
 
-        return apps.wait_until(holds, what, 120)
+        return apps.wait_until(holds, what)
 
     def finish(self) -> None:
         """Wait for its end, which must be a good one."""
-        assert self.wait(240), f"{self.error} {self.tail()}"
+        assert self.wait(apps.WAIT_S), f"{self.error} {self.tail()}"
 
 
 class Start(Protocol):

@@ -20,7 +20,7 @@ from perseid.testing import kill
 
 pytestmark = pytest.mark.spark
 
-ROWS = 12_000
+ROWS = 9_000
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_a_lost_shard_comes_back_from_the_host_that_keeps_its_backup(
     begin: Begin, folder: Folder, far_root: Path
 ) -> None:
     running = begin(
-        apps.counts(folder.out, ROWS, rate=800), root=str(far_root), period=600
+        apps.counts(folder.out, ROWS, rate=1_000), root=str(far_root), period=600
     )  # no last checkpoint before the kill
     copies = local_copies(Store.at(str(far_root)))
     assert copies is not None

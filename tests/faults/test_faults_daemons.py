@@ -17,7 +17,7 @@ from perseid.testing import kill
 
 pytestmark = pytest.mark.spark
 
-ROWS = 12_000
+ROWS = 9_000
 
 
 def _pids(running: Running) -> set[int]:

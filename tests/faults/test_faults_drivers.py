@@ -36,7 +36,8 @@ def half_written(root: str) -> bool:
     return newest is not None and not (newest / "manifest.json").exists() and any(newest.glob("*"))
 
 
-@pytest.mark.parametrize("scheme", ["parallel", pytest.param("source", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["parallel", "source"])
 def test_a_killed_driver_goes_on_where_it_was(start: Start, folder: Folder, scheme: str) -> None:
     first = start("counts", "--scheme", scheme)
     first.wait_for_checkpoint()
@@ -145,7 +146,7 @@ def test_a_paused_driver_that_wakes_after_it_was_replaced_changes_nothing(start:
     os.kill(first.pid, signal.SIGCONT)
     second.finish()
     with pytest.raises(ApplicationFailed, match="taken over"):
-        first.wait(240)
+        first.wait(apps.WAIT_S)
     apps.check_counts(folder.out, ROWS)
 
 

@@ -22,11 +22,12 @@ def start(start: Start) -> Start:
 
 
 def test_a_killed_executor_costs_no_row(start: Start, folder: Folder) -> None:
-    driver = start("counts")
+    rows = 6_000
+    driver = start("counts", "--rows", str(rows))
     driver.wait_for_checkpoint()
     kill(driver, executor="count/0")
     driver.finish()
-    apps.check_counts(folder.out, ROWS)
+    apps.check_counts(folder.out, rows)
     assert "host_lost" in folder.kinds()
 
 
@@ -66,7 +67,7 @@ def test_an_operator_that_raises_on_a_cluster_stops_the_application_with_its_own
     """Spark runs the failed task again by itself there: the shard must not answer the repetition with something vaguer."""
     driver = start("counts", "--breaks", "3000", "nowhere", "always")
     with pytest.raises(ApplicationFailed, match="row 3000 is more than I can take"):
-        driver.wait(240)
+        driver.wait(apps.WAIT_S)
 
 
 @pytest.mark.slow

@@ -79,6 +79,7 @@ def test_all_hosts_killed_at_once_come_back_with_their_state(begin: Begin, folde
     apps.check_counts(folder.out, ROWS)
 
 
+@slow
 def test_a_host_that_sleeps_and_wakes_changes_nothing(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, ROWS))
     apps.wait_for_checkpoint(running)
@@ -200,13 +201,10 @@ def test_two_operators_in_one_unit_stay_exact(begin: Begin, folder: Folder, shar
     survive(app, begin, folder, shard=shard, check=lambda: apps.check_rollup(folder.out, ROWS))
 
 
+@slow
 @pytest.mark.parametrize(
     ("kind", "shard"),
-    [
-        ("retained", "rollup"),
-        *(pytest.param(kind, "rollup", marks=slow) for kind in ("transient", "durable")),
-        *(pytest.param(kind, "count", marks=slow) for kind in ("transient", "retained", "durable")),
-    ],
+    [(kind, shard) for kind in ("transient", "retained", "durable") for shard in ("rollup", "count")],
 )
 def test_two_units_stay_exact_whatever_lies_between_them(begin: Begin, folder: Folder, kind: str, shard: str) -> None:
     app = apps.units(folder.out, ROWS, kind=kind)
@@ -221,6 +219,7 @@ def test_three_units_whose_hosts_all_die_stay_exact(begin: Begin, folder: Folder
     survive(app, begin, folder, scheme=scheme, every_host=True, check=check)
 
 
+@slow
 def test_an_operator_with_two_inputs_stays_exact(begin: Begin, folder: Folder) -> None:
     app = apps.two_inputs(folder.out, ROWS)
     survive(app, begin, folder, check=lambda: apps.check_two_inputs(folder.out, ROWS))

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import apps
 import pytest
-from pyspark.sql import SparkSession
 
 from perseid.apps.linear_road import generate, results
 from perseid.apps.linear_road.feed import Feed, cut, feed_of
 from perseid.apps.linear_road.graph import linear_road
 from perseid.driver.running import Running
-from perseid.testing import kill, session
+from perseid.testing import kill
 
 pytestmark = pytest.mark.spark
 
@@ -22,14 +20,6 @@ RUBBISH = ["rubbish", "0,7,1,2", "0,100,7,30,0,9,0,5,26400,-1,-1,-1,-1,-1,-1", "
 DATA = Path(__file__).parents[3] / "shared" / "data" / "linearroad"
 SPEEDS = {"official-300s": 8.0, "gen-1x-1800s": 20.0}
 """The sets others made, and how many times as fast as on the road they pass: slow enough that there is time to scale."""
-
-
-@pytest.fixture(scope="module")
-def perseid_spark() -> Iterator[SparkSession]:
-    """With room for the hosts of new shards."""
-    made = session(hosts=4, spares=1)
-    yield made
-    made.stop()
 
 
 def trouble(running: Running, seven: bool) -> None:
@@ -42,7 +32,7 @@ def trouble(running: Running, seven: bool) -> None:
     kill(running, host=1)
     running.scale("toll-calculator", shards=1)
     running.scale(accounts, shards=2)
-    assert running.wait(200), running.progress()
+    assert running.wait(apps.WAIT_S), running.progress()
     assert running.progress().faults >= 2
 
 

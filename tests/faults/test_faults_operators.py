@@ -18,7 +18,7 @@ from perseid.testing import kill
 
 pytestmark = pytest.mark.spark
 
-ROWS, EPOCH_ROWS, BAD = 6_000, 250, 2_100
+ROWS, EPOCH_ROWS, BAD = 4_000, 250, 2_100
 
 
 def breaking(folder: Folder, how: str) -> App:
@@ -27,7 +27,7 @@ def breaking(folder: Folder, how: str) -> App:
 
 def test_an_operator_that_raises_once_is_tried_again_and_loses_nothing(begin: Begin, folder: Folder) -> None:
     running = begin(breaking(folder, "once"))
-    assert running.wait(240)
+    assert running.wait(apps.WAIT_S)
     apps.check_counts(folder.out, ROWS)
     assert "operator_failed" in folder.kinds()
 
@@ -38,7 +38,7 @@ def test_an_operator_that_keeps_raising_stops_the_application_which_resumes_afte
     Path(f"{folder.root}-mark").touch()
     running = begin(breaking(folder, "while"))
     with pytest.raises(ApplicationFailed) as caught:
-        running.wait(240)
+        running.wait(apps.WAIT_S)
     message = str(caught.value)
     epoch = BAD // EPOCH_ROWS + 1
     shard = next(i for i in range(3) if f"shard {i}" in message)
@@ -47,13 +47,13 @@ def test_an_operator_that_keeps_raising_stops_the_application_which_resumes_afte
     assert _counted_failures(folder) == [shard] * 3
     Path(f"{folder.root}-mark").unlink()
     again = begin(breaking(folder, "while"))
-    assert again.wait(240)
+    assert again.wait(apps.WAIT_S)
     apps.check_counts(folder.out, ROWS)
 
 
 def test_the_one_row_an_operator_cannot_take_is_put_aside_and_all_others_counted(begin: Begin, folder: Folder) -> None:
     running = begin(breaking(folder, "always"), dead_letters=True)
-    assert running.wait(240)
+    assert running.wait(apps.WAIT_S)
     (aside,) = apps.dead_letters(folder.root, "count")
     why = f"ValueError: row {BAD} is more than I can take"
     assert (aside["seq"], aside["__perseid_error"]) == (BAD, why)
@@ -76,7 +76,7 @@ def test_only_the_keys_that_raise_lose_their_rows_whatever_takes_the_state_over(
     apps.wait_for_epoch(running, 8)
     running.scale("count", 2)  # not refused, though no checkpoint covers the epoch yet
     kill(running, host="any")
-    assert running.wait(240)
+    assert running.wait(apps.WAIT_S)
     aside = Counter(row["seq"] % apps.KEYS for row in apps.dead_letters(folder.root, "count"))
     slices = {e["epoch"]: e["slices"]["numbers"] for e in folder.journal() if e["kind"] == "epoch_admitted"}
     first, last = slices[4]
@@ -93,7 +93,7 @@ def test_rows_put_aside_stay_aside_when_their_epoch_is_replayed(begin: Begin, fo
     running = begin(breaking(folder, "always"), dead_letters=True, checkpoint=apps.scheme("parallel", 600))
     apps.wait_for_epoch(running, BAD // EPOCH_ROWS + 3)
     kill(running, host="all")
-    assert running.wait(240)
+    assert running.wait(apps.WAIT_S)
     assert [row["seq"] for row in apps.dead_letters(folder.root, "count")] == [BAD]
     apps.check_totals(folder.out, "key", Counter(n % apps.KEYS for n in range(ROWS) if n != BAD))
 
@@ -103,7 +103,7 @@ def test_an_operator_that_raises_without_rows_stops_the_application_dead_letters
 ) -> None:
     running = begin(apps.counts(folder.out, ROWS, operator=apps.NeverWorks()), dead_letters=True)
     with pytest.raises(ApplicationFailed, match="it raises without any, too: RuntimeError: no model"):
-        running.wait(240)
+        running.wait(apps.WAIT_S)
     assert not apps.dead_letters(folder.root, "count")
 
 
@@ -122,14 +122,14 @@ def test_code_that_is_wrong_is_not_tried_again(begin: Begin, folder: Folder) -> 
     with pytest.raises(
         ApplicationFailed, match=r"operator 'count'.*process raised NameError: name 'row' is not defined"
     ):
-        running.wait(240)
+        running.wait(apps.WAIT_S)
     assert len(_counted_failures(folder)) == 1
 
 
 def test_an_output_that_does_not_fit_its_schema_says_so_at_once_and_loses_nothing(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, ROWS, operator=WrongShape()))
     with pytest.raises(ApplicationFailed) as caught:
-        running.wait(240)
+        running.wait(apps.WAIT_S)
     message = str(caught.value)
     assert "operator 'count'" in message and "'added'" in message and "declared int64" in message, message
     assert not any(apps.epochs_of(folder.out).values())

@@ -47,7 +47,6 @@ def test_a_host_that_is_cut_off_is_replaced_and_no_row_is_lost(
     assert report.recoveries >= 1, report
 
 
-@pytest.mark.slow
 def test_a_slow_host_on_an_overloaded_machine_with_a_busy_disk_stays_exact(
     struck: Callable[..., Report], folder: Folder
 ) -> None:
@@ -98,6 +97,7 @@ def test_a_corrupt_snapshot_makes_a_lost_host_start_from_the_one_before(begin: B
     apps.check_counts(folder.out, 4 * ROWS)
 
 
+@pytest.mark.slow
 def test_hosts_of_one_executor_have_no_network_between_them(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, 4 * ROWS))
     apps.wait_for_epoch(running, 2)
@@ -107,6 +107,7 @@ def test_hosts_of_one_executor_have_no_network_between_them(begin: Begin, folder
         kill(running, executor=0)
 
 
+@pytest.mark.slow
 def test_a_host_that_no_application_of_this_size_has_is_named_and_nothing_is_struck(
     struck: Callable[..., Report], folder: Folder
 ) -> None:

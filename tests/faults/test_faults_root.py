@@ -28,7 +28,7 @@ HALF, ROWS = 3_000, 6_000
 
 def half_done(begin: Begin, folder: Folder, **more: Any) -> None:
     """A root as a run leaves it that has counted half of the rows: its source ended there."""
-    assert begin(apps.counts(folder.out, HALF), **more).wait(240)
+    assert begin(apps.counts(folder.out, HALF), **more).wait(apps.WAIT_S)
 
 
 def checkpoints(folder: Folder) -> list[Path]:
@@ -54,7 +54,7 @@ def test_a_corrupt_newest_snapshot_makes_the_one_before_count(begin: Begin, fold
     half_done(begin, folder)
     before, newest = checkpoints(folder)[-2:]
     damaged(folder, "newest")
-    assert begin(apps.counts(folder.out, ROWS)).wait(240)
+    assert begin(apps.counts(folder.out, ROWS)).wait(apps.WAIT_S)
     apps.check_counts(folder.out, ROWS)
     started = [e for e in folder.journal() if e["kind"] == "recovery_started" and e["generation"] == 2]
     assert [e["checkpoint"] for e in started] == [int(newest.name), int(before.name)]
@@ -67,19 +67,20 @@ def test_a_corrupt_manifest_makes_the_one_before_count(begin: Begin, folder: Fol
     before, newest = checkpoints(folder)[-2:]
     flip_a_byte(newest / "manifest.json")
     count_fault("corrupt")
-    assert begin(apps.counts(folder.out, ROWS)).wait(240)
+    assert begin(apps.counts(folder.out, ROWS)).wait(apps.WAIT_S)
     apps.check_counts(folder.out, ROWS)
     journal = [e for e in folder.journal() if e["generation"] == 2]
     assert any(e["kind"] == "checkpoint_failed" and e["checkpoint"] == int(newest.name) for e in journal)
     assert next(e for e in journal if e["kind"] == "recovery_started")["checkpoint"] == int(before.name)
 
 
+@pytest.mark.slow
 def test_all_snapshots_corrupt_means_from_the_first_row_again_while_it_can_be_read(
     begin: Begin, folder: Folder
 ) -> None:
     half_done(begin, folder, keep=100)  # nothing is trimmed
     damaged(folder, "all")
-    assert begin(apps.counts(folder.out, ROWS), keep=100).wait(240)
+    assert begin(apps.counts(folder.out, ROWS), keep=100).wait(apps.WAIT_S)
     apps.check_counts(folder.out, ROWS)
     last = [e for e in folder.journal() if e["kind"] == "recovery_started"][-1]
     assert (last["checkpoint"], last["lost_epochs"]) == (None, 0)
@@ -89,7 +90,7 @@ def test_all_snapshots_corrupt_means_from_the_first_row_again_while_it_can_be_re
 def test_all_snapshots_corrupt_and_the_ledger_trimmed_is_said_aloud_and_goes_on(begin: Begin, folder: Folder) -> None:
     half_done(begin, folder, keep=1)
     damaged(folder, "all")
-    assert begin(apps.counts(folder.out, ROWS), keep=1).wait(240)
+    assert begin(apps.counts(folder.out, ROWS), keep=1).wait(apps.WAIT_S)
     last = [e for e in folder.journal() if e["kind"] == "recovery_started"][-1]
     assert last["checkpoint"] is None and last["lost_epochs"] > 0  # state of these is gone: it says so
     added = sum(row["added"] for rows in apps.epochs_of(folder.out).values() for row in rows)
@@ -102,7 +103,7 @@ def test_a_torn_end_of_the_ledger_is_dropped(begin: Begin, folder: Folder) -> No
     ledger = max(Path(folder.root, "ledger").glob("*.jsonl"))
     with ledger.open("ab") as stream:
         stream.write(b'{"line": 999, "records": [{"adm')
-    assert begin(apps.counts(folder.out, ROWS)).wait(240)
+    assert begin(apps.counts(folder.out, ROWS)).wait(apps.WAIT_S)
     apps.check_counts(folder.out, ROWS)
 
 
@@ -115,7 +116,7 @@ def test_a_ledger_that_lost_its_last_records_does_not_double_what_the_sink_has(b
     ledger = max(Path(folder.root, "ledger").glob("*.jsonl"))
     lines = ledger.read_bytes().splitlines(keepends=True)
     ledger.write_bytes(b"".join(lines[:-2]) + lines[-2][:20])
-    assert begin(apps.counts(folder.out, ROWS)).wait(240)
+    assert begin(apps.counts(folder.out, ROWS)).wait(apps.WAIT_S)
     apps.check_counts(folder.out, ROWS)
 
 
@@ -124,7 +125,7 @@ def test_a_second_driver_on_a_live_root_is_refused_and_the_first_goes_on(begin: 
     apps.wait_for_epoch(running, 2)
     with pytest.raises(LeaseHeld, match="in use by"):
         begin(apps.counts(folder.out, ROWS))
-    assert running.wait(240)
+    assert running.wait(apps.WAIT_S)
     apps.check_counts(folder.out, ROWS)
 
 
@@ -148,7 +149,7 @@ def test_a_root_of_another_graph_is_refused_and_says_what_changed(begin: Begin, 
     with pytest.raises(GraphChanged, match=r"'count'.*key"):
         begin(app)
     assert {str(p): p.read_bytes() for p in Path(folder.root, "ledger").iterdir()} == held
-    assert begin(apps.counts(folder.out, ROWS)).wait(240)
+    assert begin(apps.counts(folder.out, ROWS)).wait(apps.WAIT_S)
     apps.check_counts(folder.out, ROWS)
 
 
@@ -186,7 +187,7 @@ def test_a_full_root_holds_the_application_up_and_loses_nothing(begin: Begin, fo
         assert not running.wait(0), "the application must wait for space"
         full.heal()
         apps.wait_for_epoch(running, stuck + 3)
-        assert running.wait(240)
+        assert running.wait(apps.WAIT_S)
         apps.check_counts(folder.out, ROWS)
 
 
@@ -202,7 +203,7 @@ def test_a_full_sink_holds_the_application_up_and_loses_nothing(begin: Begin, fo
         assert not running.wait(0), "the application must wait for space"
         assert running.progress().epoch <= stuck + 2
         Path(folder.out, "_ballast").unlink()
-        assert running.wait(240)
+        assert running.wait(apps.WAIT_S)
         apps.check_counts(folder.out, ROWS)
 
 

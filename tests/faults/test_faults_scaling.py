@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import apps
@@ -13,14 +13,12 @@ import pytest
 from apps import Begin, Folder
 from driver import ROWS as ROWS_OF_DRIVER
 from driver import Start
-from pyspark.sql import SparkSession
 
 from perseid import App
 from perseid.driver.running import Running
 from perseid.errors import GraphChanged, ScaleFailed
 from perseid.storage import requests
 from perseid.storage.store import Store
-from perseid.testing import session
 from perseid.testing.counter import count_fault
 
 pytestmark = pytest.mark.spark
@@ -28,20 +26,12 @@ pytestmark = pytest.mark.spark
 HALF, ROWS = 3_000, 6_000
 
 
-@pytest.fixture(scope="module")
-def perseid_spark() -> Iterator[SparkSession]:
-    """With room for the hosts of new shards."""
-    made = session(hosts=5, spares=1)
-    yield made
-    made.stop()
-
-
 def moved_on(running: Running, epochs: int = 3) -> None:
     apps.wait_for_epoch(running, running.progress().epoch + epochs)
 
 
 def test_an_operator_grows_and_shrinks_while_its_stream_runs(begin: Begin, folder: Folder) -> None:
-    rows = 24_000
+    rows = 15_000
     running = begin(apps.counts(folder.out, rows, rate=1_500, shards=2), period=5)
     apps.wait_for_epoch(running, 3)
     grown = running.scale("count", shards=4)
@@ -65,10 +55,10 @@ SHAPES: dict[str, tuple[str, Callable[..., App], Callable[[str, int], Any]]] = {
     "rows in order": ("fold", apps.ordered, apps.check_ordered),
     "timers and time to live": ("visits", apps.visits, apps.check_visits),
 }
-QUICK = ("the upper of two operators", "two decimals as a key")
 
 
-@pytest.mark.parametrize("shape", [s if s in QUICK else pytest.param(s, marks=pytest.mark.slow) for s in SHAPES])
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
 def test_every_kind_of_operator_can_be_scaled(begin: Begin, folder: Folder, shape: str) -> None:
     operator, build, check = SHAPES[shape]
     rows = 14_000
@@ -83,7 +73,7 @@ def test_every_kind_of_operator_can_be_scaled(begin: Begin, folder: Folder, shap
 
 
 def test_a_host_killed_while_it_prepares_new_shards_costs_only_the_attempt(begin: Begin, folder: Folder) -> None:
-    rows = 24_000
+    rows = 15_000
     running = begin(apps.counts(folder.out, rows, rate=1_500, shards=2, operator=apps.Weighty()), period=60)
     apps.wait_for_epoch(running, 5)
     asked = threading.Thread(target=lambda: done.append(running.scale("count", shards=4)), daemon=True)
@@ -100,7 +90,7 @@ def test_a_host_killed_while_it_prepares_new_shards_costs_only_the_attempt(begin
 
     os.kill(apps.wait_until(preparing, "a host that prepares"), signal.SIGKILL)
     count_fault("kill")
-    asked.join(90)
+    asked.join(apps.WAIT_S)
     assert done and done[0].shards == 4
     moved_on(running)
     apps.end(running)
@@ -116,18 +106,20 @@ def asked_for(folder: Folder, shards: int) -> str:
 
 
 def test_a_driver_killed_after_a_scale_goes_on_with_the_new_shards(start: Start, folder: Folder) -> None:
-    first = start("counts", "--rate", "1500")
+    rows = 9_000
+    first = start("counts", "--rate", "1500", "--rows", str(rows))
     first.wait_for_epoch(4)
-    scaled = requests.wait(Store.at(folder.root), asked_for(folder, 5), 150)["scaled"]
+    scaled = requests.wait(Store.at(folder.root), asked_for(folder, 5), apps.WAIT_S)["scaled"]
     assert (scaled["before"], scaled["shards"]) == (3, 5)
     first.wait_for_epoch(first.picture.epoch + 2)
     first.kill()
     count_fault("crash_driver")
-    second = start("counts", "--rate", "1500")
+    second = start("counts", "--rate", "1500", "--rows", str(rows))
     second.wait_for_epoch(1)
     assert sum(len(host.shards) for host in second.picture.hosts) == 5
     second.finish()
-    apps.check_counts(folder.out, ROWS_OF_DRIVER)
+    apps.check_counts(folder.out, rows)
+    assert [e["mode"] for e in folder.journal() if e["kind"] == "recovery_started"][:1] == ["application"]
 
 
 @pytest.mark.slow
@@ -143,7 +135,7 @@ def test_a_driver_killed_in_the_midst_of_a_scale_leaves_the_wish_to_the_next(
     first.kill()
     count_fault("crash_driver")
     second = start("counts", "--rate", "1500", "--period", "60")
-    assert requests.wait(Store.at(folder.root), name, 150)["scaled"]["shards"] == 5
+    assert requests.wait(Store.at(folder.root), name, apps.WAIT_S)["scaled"]["shards"] == 5
     second.finish()
     apps.check_counts(folder.out, ROWS_OF_DRIVER)
 
@@ -158,6 +150,7 @@ def test_a_restart_with_another_number_of_shards_goes_on_from_what_the_others_sa
     apps.check_counts(folder.out, 6_000)
 
 
+@pytest.mark.slow
 def test_state_that_cannot_be_divided_is_named(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, HALF, operator=apps.Heavy(), shards=2))
     with pytest.raises(ScaleFailed, match=r"'count'.*field 'ballast' is a list.*split="):

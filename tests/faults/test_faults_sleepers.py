@@ -40,7 +40,7 @@ def sleep_finish_wake(start: Start, folder: Folder, app: str, step: str, *option
     """Whether the first driver fell asleep."""
     mark = Path(f"{Path(folder.root).parent}.asleep")
     first = started(start, app, "--asleep-before", step, *options)
-    apps.wait_until(lambda: mark.exists() or first.exit_code() is not None, "a driver that sleeps", 300)
+    apps.wait_until(lambda: mark.exists() or first.exit_code() is not None, "a driver that sleeps")
     if not mark.exists():
         return False
     count_fault("pause")
@@ -49,7 +49,7 @@ def sleep_finish_wake(start: Start, folder: Folder, app: str, step: str, *option
     finished = contents(folder)
     os.kill(first.pid, signal.SIGCONT)
     with pytest.raises(ApplicationFailed, match="taken over"):
-        first.wait(240)
+        first.wait(apps.WAIT_S)
     assert contents(folder) == finished
     return True
 

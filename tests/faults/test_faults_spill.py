@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import apps
 import pytest
 from apps import Begin, Folder, Hoard, KeyedHoard
-from pyspark.sql import SparkSession
 
 from perseid import Operator
-from perseid.testing import kill, session
+from perseid.testing import kill
 
 pytestmark = pytest.mark.spark
 
-ROWS = 36_000
+ROWS = 24_000
 LIMIT = 96 << 10
-
-
-@pytest.fixture(scope="module")
-def perseid_spark() -> Iterator[SparkSession]:
-    made = session(hosts=3, spares=1)
-    yield made
-    made.stop()
 
 
 @pytest.mark.parametrize(

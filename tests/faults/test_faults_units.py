@@ -28,8 +28,8 @@ def kill_homes(running: Running, shards: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("lost", "scheme", "keep_input"),
     [
-        (("rollup/0",), "parallel", False),
         (("count/0", "rollup/0"), "parallel", False),
+        pytest.param(("rollup/0",), "parallel", False, marks=pytest.mark.slow),
         *(pytest.param(("rollup/0",), s, True, marks=pytest.mark.slow) for s in ("parallel", "source", "adaptive")),
         pytest.param(("count/0", "rollup/0"), "source", False, marks=pytest.mark.slow),
     ],

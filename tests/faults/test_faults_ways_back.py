@@ -4,30 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 
 import apps
 import pytest
 from apps import Begin, Folder
-from pyspark.sql import SparkSession
 
 from perseid.checkpoint.schemes import Scheme
 from perseid.checkpoints import comparison
 from perseid.driver.running import Running
-from perseid.testing import session
 from perseid.testing.counter import count_fault
 
 pytestmark = pytest.mark.spark
 
-ROWS = 12_000
-
-
-@pytest.fixture(scope="module")
-def perseid_spark() -> Iterator[SparkSession]:
-    """With room for the hosts of additional shards."""
-    made = session(hosts=4, spares=1)
-    yield made
-    made.stop()
+ROWS = 9_000
 
 
 def kill_a_holder(running: Running) -> None:

@@ -19,6 +19,8 @@ os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session of four slots, quiet, with what small epochs need: two shuffle partitions and no AQE."""
+    if (other := SparkSession.getActiveSession()) is not None:
+        other.stop()  # of tests/faults, where both run in one process: its settings are not these
     warehouse: Path = tmp_path_factory.mktemp("warehouse")
     session = (
         SparkSession.builder.master("local[4]")

@@ -151,7 +151,7 @@ def test_hosts_that_wait_for_task_slots_are_told_of_until_they_have_them(
         told = apps.wait_until(lambda: running.progress().trouble, "somebody who says what is wrong")
         assert "waits for task slots for a host" in told and "larger master" in told
         holding.unlink()
-        assert running.wait(90) and sum(row["added"] for row in out.rows()) == 50
+        assert running.wait(300) and sum(row["added"] for row in out.rows()) == 50
         assert not running.progress().trouble
     finally:
         _stop(running)

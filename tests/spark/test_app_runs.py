@@ -19,7 +19,7 @@ def ran(spark: SparkSession, app: App, folder: Path, max_rows: int | None = None
     if max_rows is not None:
         settings["max_rows_per_epoch"] = max_rows
     running = app.start(spark, root=str(folder / "root"), hosts=1, spares=0, **settings)
-    assert running.wait(240)
+    assert running.wait(300)
 
 
 def test_tmi_infers_modes(spark: SparkSession, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def ran(*command, cwd, **environment):
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=500,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout
@@ -56,23 +56,25 @@ def test_word_count_runs_from_the_command_line(tmp_path):
     assert "application words starts" in ran("-m", "perseid.cli.main", "replay", "root", cwd=tmp_path)
 
 
-def test_sources_and_sinks(tmp_path):
-    assert "coffee 65.00" in ran(EXAMPLES / "sources_and_sinks.py", cwd=tmp_path)
+ONE_AFTER_ANOTHER = """
+import runpy, sys
+for file in sys.argv[1:]:
+    print("---", flush=True)
+    runpy.run_path(file, run_name="__main__")
+"""
 
 
-def test_own_source_and_sink(tmp_path):
-    said = ran(EXAMPLES / "own_source_and_sink.py", cwd=tmp_path).splitlines()
-    assert said == ["ada 500.00, grace 250.00", "ada 750.00, grace 375.00"], "goes on where it was, nothing twice"
-
-
-def test_orders_and_payments(tmp_path):
-    settled, aside = ran(EXAMPLES / "orders_and_payments.py", cwd=tmp_path).splitlines()
+def test_examples_that_start_spark_themselves(tmp_path):
+    """Each in a session of its own, but all in one process: what costs most is to start a JVM."""
+    names = ("sources_and_sinks", "own_source_and_sink", "orders_and_payments", "spark_processor")
+    _, *said = ran("-c", ONE_AFTER_ANOTHER, *(EXAMPLES / f"{name}.py" for name in names), cwd=tmp_path).split("---\n")
+    sources_and_sinks, own, orders, processor = said
+    assert "coffee 65.00" in sources_and_sinks
+    assert own.splitlines() == ["ada 500.00, grace 250.00", "ada 750.00, grace 375.00"], "nothing twice"
+    settled, aside = orders.splitlines()
     assert settled == "settled: [(1, 'paid'), (2, 'unpaid'), (4, 'paid'), (5, 'paid')]"
     assert aside == "put aside: [(3, 'ValueError: order 3 has the amount -5.0')]"
-
-
-def test_spark_processor(tmp_path):
-    assert "violations: {0: 90, 1: 90, 2: 90}" in ran(EXAMPLES / "spark_processor.py", cwd=tmp_path)
+    assert "violations: {0: 90, 1: 90, 2: 90}" in processor
 
 
 @pytest.mark.slow
@@ -102,6 +104,7 @@ def test_on_a_cluster(tmp_path):
     assert "ffffff" in ran(EXAMPLES / "on_a_cluster.py", cwd=tmp_path)
 
 
+@pytest.mark.slow
 def test_tests_of_an_application(tmp_path):
     plugin = ("-p", "perseid_pytest") if not entry_points(group="pytest11", name="perseid") else ()
     said = ran("-m", "pytest", "-q", "-c", "/dev/null", *plugin, EXAMPLES / "test_clicks.py", cwd=tmp_path)

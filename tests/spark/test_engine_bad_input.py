@@ -112,7 +112,7 @@ def test_an_operator_that_workers_cannot_import_is_named_at_once(
     counted.sink("out", perseid.sinks.noop())
     running = app.start(spark, root=str(tmp_path / "root"), hosts=1, spares=0, start_timeout=every(minutes=5))
     with pytest.raises(PerseidError, match=r"no host can start: .* have no module 'only_on_the_driver'"):
-        running.wait(120)
+        running.wait(300)
 
 
 class Captures(apps.Count):
@@ -166,7 +166,7 @@ def test_rows_that_a_transform_cannot_compute_stop_the_application_at_once(
     root = str(tmp_path / "root")
     running = app.start(spark, root=root, hosts=1, spares=0, dead_letters=dead_letters)
     with pytest.raises(PerseidError, match="DIVIDE_BY_ZERO"):
-        running.wait(120)
+        running.wait(300)
     assert len([entry for entry in apps.journal_of(root) if entry["kind"] == "epoch_failed"]) == 1
 
 
@@ -190,5 +190,5 @@ def test_a_period_of_zero_is_refused(spark: SparkSession, tmp_path: Path) -> Non
 
 def test_after_every_refusal_the_root_is_free(spark: SparkSession, tmp_path: Path) -> None:
     refused(counting(tmp_path, key="user"), spark, tmp_path)
-    assert counting(tmp_path).start(spark, root=str(tmp_path / "root"), hosts=1, spares=0).wait(240)
+    assert counting(tmp_path).start(spark, root=str(tmp_path / "root"), hosts=1, spares=0).wait(300)
     apps.check_counts(str(tmp_path / "out"), 100)

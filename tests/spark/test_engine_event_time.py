@@ -115,13 +115,13 @@ def test_the_last_windows_close_when_the_input_ends_for_good_once_and_the_same_i
     everything = ([(s, 3) for s in range(12)], [(0, 10), (10, 2)])
     admissions = Admissions(str(tmp_path / "root"))
     app = windows(source, tmp_path / "out", admissions.look)
-    assert begin(app, max_rows_per_epoch=10).wait(120)
+    assert begin(app, max_rows_per_epoch=10).wait(300)
     assert (told(tmp_path / "out/seconds"), told(tmp_path / "out/tens")) == everything
     assert [a.last for _, a in sorted(admissions.epochs.items())] == [False] * 4 + [True]
-    assert begin(windows(source, tmp_path / "out", admissions.look)).wait(120)  # started again, it has nothing to do
+    assert begin(windows(source, tmp_path / "out", admissions.look)).wait(300)  # started again, it has nothing to do
     assert (told(tmp_path / "out/seconds"), told(tmp_path / "out/tens")) == everything
     admissions.twin(str(tmp_path / "twin"))
-    assert begin(windows(source, tmp_path / "twin-out", admissions.look), root=tmp_path / "twin").wait(120)
+    assert begin(windows(source, tmp_path / "twin-out", admissions.look), root=tmp_path / "twin").wait(300)
     assert (told(tmp_path / "twin-out/seconds"), told(tmp_path / "twin-out/tens")) == everything
     assert [e["epoch"] for e in read_journal(Store.at(str(tmp_path / "root"))) if e.get("last")] == [5]
 
@@ -134,19 +134,19 @@ def test_what_is_available_now_may_grow_so_its_windows_stay_open_until_it_is_sai
         return windows(source, tmp_path / "out")
 
     write(tmp_path / "in", "1.json", range(5))
-    assert begin(app(), available_now=True).wait(120)
+    assert begin(app(), available_now=True).wait(300)
     write(tmp_path / "in", "2.json", range(5, 12))
     running = begin(app(), available_now=True)
-    assert running.wait(120) and running.progress().late_rows == 0
+    assert running.wait(300) and running.progress().late_rows == 0
     assert told(tmp_path / "out/seconds") == [
         (s, 3) for s in range(3)
     ]  # 4 s less a second's delay: as of the first run
-    assert begin(app(), available_now=True, close_windows_at_end=True).wait(120)
+    assert begin(app(), available_now=True, close_windows_at_end=True).wait(300)
     assert told(tmp_path / "out/seconds") == [(s, 3) for s in range(12)]
     assert told(tmp_path / "out/tens") == [(0, 10), (10, 2)]
     write(tmp_path / "in", "3.json", range(20, 25))  # after the end of time
     running = begin(app(), available_now=True)
-    assert running.wait(120) and running.progress().late_rows == 15
+    assert running.wait(300) and running.progress().late_rows == 15
     assert told(tmp_path / "out/seconds") == [(s, 3) for s in range(12)]
 
 
@@ -157,7 +157,7 @@ def test_timers_that_are_set_again_and_again_do_not_keep_the_last_epoch_from_bei
     rows = app.source("rows", perseid.sources.generator({"key": "id", "at": "id * 1000"}, rows=3))
     ticks = rows.stateful("tick", Ticking(), key="key", output="key long, at long", event_time=EVENT_TIME)
     ticks.sink("out", perseid.sinks.parquet(str(tmp_path / "out")))
-    assert begin(app).wait(120)
+    assert begin(app).wait(300)
     fired = sorted((r["key"], r["at"]) for r in pq.read_table(tmp_path / "out", partitioning=None).to_pylist())
     assert fired[:2] == [(0, 0), (0, 1_000)] and (2, 2_000) in fired
 
@@ -187,13 +187,13 @@ def test_an_input_without_rows_yet_makes_nobody_late_and_one_that_is_idle_lets_w
     clock = perseid.testing.Clock()
     write(tmp_path / "fast", "1.json", range(30, 40))
     write(tmp_path / "slow", ".none", range(0))
-    assert begin(app(None), available_now=True, clock=clock).wait(120)
+    assert begin(app(None), available_now=True, clock=clock).wait(300)
     write(tmp_path / "fast", "2.json", range(40, 41))
-    assert begin(app(None), available_now=True, clock=clock).wait(120)
+    assert begin(app(None), available_now=True, clock=clock).wait(300)
     assert told(tmp_path / "out") == []  # slow had no rows yet: its rows may be older
     write(tmp_path / "slow", "1.json", range(5))
     running = begin(app(None), available_now=True, clock=clock)
-    assert running.wait(120) and running.progress().late_rows == 0
+    assert running.wait(300) and running.progress().late_rows == 0
     running = begin(app(every(seconds=30)), clock=clock)
     write(tmp_path / "fast", "3.json", range(50, 51))
     apps.wait_for_epoch(running, 4)
@@ -215,7 +215,7 @@ def test_a_small_source_does_not_run_ahead_of_a_large_one_in_event_time(begin: B
         output="epoch long, input string, at long",
     )  # fmt: skip
     ahead.sink("out", perseid.sinks.parquet(str(tmp_path / "out")))
-    assert begin(app, max_rows_per_epoch=50, align=every(seconds=10)).wait(240)
+    assert begin(app, max_rows_per_epoch=50, align=every(seconds=10)).wait(300)
     rows = sorted(pq.read_table(tmp_path / "out", partitioning=None).to_pylist(), key=lambda row: row["epoch"])
     at = {"small": 0, "large": 0}
     behind = []

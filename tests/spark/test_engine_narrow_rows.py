@@ -43,7 +43,7 @@ def test_every_value_reaches_the_operator_as_it_was(spark: SparkSession, tmp_pat
     said = rows.stateful("same", apps.Same(), key="small", shards=shards, output=SCHEMA)
     said.sink("out", perseid.sinks.parquet(str(tmp_path / "out")))
     running = app.start(spark, root=str(tmp_path / "root"), hosts=1, spares=0, available_now=True)
-    assert running.wait(240)
+    assert running.wait(300)
     came = [tuple(row) for row in spark.read.parquet(str(tmp_path / "out")).drop("epoch").collect()]
     assert sorted(came, key=lambda row: row[5]) == ROWS
     if shards == 1:

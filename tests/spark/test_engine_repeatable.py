@@ -172,7 +172,7 @@ def test_warnings_are_given_once_and_stand_in_the_journal(spark: SparkSession, t
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         running = app.start(spark, root=str(tmp_path / "root"), hosts=2, spares=0)
-        assert running.wait(240)
+        assert running.wait(300)
     told = [str(w.message) for w in caught if issubclass(w.category, PerseidWarning)]
     assert [text.partition(":")[0] for text in told[1:]] == ["operator 'count'"] * 2
     limit, seen, n = told

@@ -82,12 +82,12 @@ def test_under_baseline_units_are_saved_alone_and_what_lies_between_them_spills(
         places.update({"memory"} if buffer.in_memory else (), {"disk"} if buffer.on_disk else ())
         return running.wait(0.02)
 
-    apps.wait_until(done, "the end", timeout_s=120)
+    apps.wait_until(done, "the end")
     apps.check_units(out, rows)
     assert places == {"memory", "disk"}
     decided = of(apps.journal_of(root), "checkpoint_decided")
     assert {"own_period"} <= {e["reason"] for e in decided} <= {"own_period", "final"}
     assert {tuple(e["units"]) for e in decided} == {("first",), ("second",)}
     again = begin(apps.units(out, rows), hosts=2, checkpoint=perseid.checkpoints.parallel(every(seconds=1)))
-    assert again.wait(60)
+    assert again.wait(300)
     apps.check_units(out, rows)

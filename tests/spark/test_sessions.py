@@ -273,7 +273,7 @@ def test_workers_without_perseid_are_told_at_once_with_what_to_set(tmp_path: Pat
     other.mkdir()
     (other / "python3").symlink_to(Path(sys.executable).resolve())  # the same Python outside the virtual environment
     path = f"{other}{os.pathsep}{os.environ['PATH']}"
-    done = _python(_script(tmp_path, "lost", PLAIN), PATH=path)
+    done = _python(_script(tmp_path, "lost", PLAIN), PATH=path, SPARK_SUBMIT_OPTS=os.environ["SPARK_SUBMIT_OPTS"])
     assert done.returncode == 1
     told = next((line for line in done.stderr.splitlines() if "no host can start" in line), done.stderr[-3000:])
     assert f"set PYSPARK_PYTHON={sys.executable}" in told

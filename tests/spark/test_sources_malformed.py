@@ -172,15 +172,15 @@ def test_an_application_stops_at_a_bad_line_goes_on_without_it_and_tells_of_it_o
 ) -> None:
     put(inbox, "1.json", ['{"word": "a", "n": 1}', '{"word": "a", "n": 1', '{"word": "b", "n": 1}'])
     with pytest.raises(PerseidError, match=r"1\.json does not fit the schema: '\{\"word\": \"a\", \"n\": 1'"):
-        begin("fail").wait(120)
+        begin("fail").wait(300)
     with caplog.at_level(logging.WARNING, "perseid.sources.malformed"):
         running = begin()
-        assert running.wait(120)
+        assert running.wait(300)
         assert running.progress().malformed_lines == 1
         put(inbox, "2.json", ["x", '{"word": "b", "n": 1}', "y"])
         put(inbox, "3.json", ["z", '{"word": "b", "n": 1}'])
         running = begin()
-        assert running.wait(120) and running.progress().malformed_lines == 4
+        assert running.wait(300) and running.progress().malformed_lines == 4
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 2  # once for each start
     assert letters(store) == ['{"word": "a", "n": 1', "x", "y", "z"]
     told = [e for e in read_journal(store) if e["kind"] == "malformed_lines"]
