@@ -18,7 +18,7 @@ LAYERS = [  # a package imports from its own layer and from those before it
     {"graph", "storage", "scaling"},
     {"checkpoint", "recovery"},
     {"engine"},
-    {"channel", "checkpoints", "primitives"},
+    {"channel", "checkpoints", "primitives", "metrics"},
     {"host", "processor", "sources", "sinks"},
     {"spark", "driver"},
     {"application"},

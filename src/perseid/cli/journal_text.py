@@ -36,7 +36,9 @@ def tone(record: Record) -> str:
         return "green"
     if kind in ("app_started", "app_stopped"):
         return "bold"
-    if kind in ("epoch_admitted", "epoch_committed", "trimmed") or kind.startswith(("snapshot", "inflight")):
+    if kind in ("epoch_admitted", "epoch_committed", "trimmed", "host_load") or kind.startswith(
+        ("snapshot", "inflight")
+    ):
         return "dim"
     return ""
 
@@ -187,6 +189,9 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
     ),
     "scale_given_up": lambda r: (
         f"operator {r['operator']} keeps its shards{' for now' if r['again'] else ''}: {r['reason']}"
+    ),
+    "host_load": lambda r: (
+        f"host {r['host']} used {r['cpu']:.0%} of a core" + (f", {size(r['memory'])} of memory" if r.get("memory") else "")
     ),
     "host_released": lambda r: f"host {r['host']} is needed no more",
     "hot_key": lambda r: f"operator {r['operator']}: key {r['key']} has {r['share']:.0%} of the rows",

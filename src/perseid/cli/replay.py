@@ -21,7 +21,7 @@ from perseid.storage.journal import JournalReader
 
 ROUTINE = (
     "epoch_admitted", "epoch_committed", "snapshots_ordered", "snapshots_forked", "snapshot_awaited", "snapshot_written",
-    "inflight_saved", "trimmed", "checkpoint_started", "backed_up",
+    "inflight_saved", "trimmed", "checkpoint_started", "backed_up", "host_load",
 )  # fmt: skip
 """Kinds that come by the thousand; without ``--all`` a run of them is told in one line."""
 

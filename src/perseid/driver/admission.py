@@ -54,6 +54,7 @@ class Admission:
         self._wanted: Epoch | None = None
         self._finished: queue.SimpleQueue[Committed] = queue.SimpleQueue()  # epochs whose commits are not written yet
         self._commits: list[Committed] = []  # taken from there under the lock, not durable yet
+        self.last_ms = 0.0  # how long the newest admission took: to ask the sources, and to make it durable
         self._due_s = 0.0
         self._idle_since = 0.0
         self._failing_since: float | None = None
@@ -114,6 +115,7 @@ class Admission:
     def _step(self) -> bool:
         going = self._take_in()
         if self._wanted is not None and time.monotonic() >= self._due_s:
+            begun_s = time.monotonic()
             admitted = self._look(self._wanted)
             read = admitted is None and self._all_read()
             if read and self._closes_windows():
@@ -121,6 +123,7 @@ class Admission:
             if admitted is not None:
                 self._append(admitted)
                 self._wanted = None
+                self.last_ms = (time.monotonic() - begun_s) * 1000
                 self._told(admitted)
                 self._post(on.EpochAdmitted(admitted.epoch))
             elif read:

@@ -16,6 +16,8 @@ from perseid.engine import events as on
 from perseid.engine.controller import Controller, RootHistory
 from perseid.engine.progress import CheckpointStatus, HostStatus, Progress
 from perseid.errors import headline
+from perseid.metrics.epoch_parts import EpochClock
+from perseid.scaling.bottleneck import HostLoad
 from perseid.sources.malformed import Aside
 from perseid.storage.journal import Journal
 from perseid.storage.manifest import ShardSnapshot
@@ -35,6 +37,7 @@ class JournalWriter:
         self._durations: deque[float] = deque(maxlen=31)
         self._begun: dict[Epoch, float] = {}
         self._units_done: dict[Epoch, int] = {}
+        self._epoch_clock = EpochClock()
         self._epoch_rows: dict[Epoch, tuple[int, int, int]] = {}  # in, out, bytes of state after it
         self._checkpoint: dict[int, tuple[float, int]] = {}
         self._last_checkpoint: CheckpointStatus | None = None
@@ -60,7 +63,7 @@ class JournalWriter:
     def close(self) -> None:
         self._journal.close()
 
-    def app_started(self, generation: int, controller: Controller, past: RootHistory, hosts: int) -> None:
+    def app_started(self, generation: int, controller: Controller, past: RootHistory, hosts: int, **shape: Any) -> None:
         best = past.checkpoints[0] if past.checkpoints else None
         if best is not None:
             size = sum(shard.file.bytes for shard in best.shards.values() if isinstance(shard, ShardSnapshot))
@@ -75,14 +78,15 @@ class JournalWriter:
             restored=best.id if best else None,
             epoch=past.admitted,
             next_checkpoint=past.next_checkpoint,
+            **shape,
         )
 
     # -- epochs ---------------------------------------------------------------------------------------------------
 
-    def admitted(self, admitted: Admitted, rows: int | None) -> None:
+    def admitted(self, admitted: Admitted, rows: int | None, ms: float) -> None:
         self._begun[admitted.epoch] = time.monotonic()
         slices = {name: list(bounds) for name, bounds in admitted.slices.items()}
-        more = {"last": True} if admitted.last else {}
+        more = {"ms": round(ms, 1)} | ({"last": True} if admitted.last else {})
         self.record("epoch_admitted", epoch=admitted.epoch, slices=slices, rows=rows, time_ms=admitted.time_ms, **more)
 
     def finished(
@@ -94,6 +98,7 @@ class JournalWriter:
         for shard, report in reports.items():
             self._put_aside(shard, report)
         with self._lock:
+            self._epoch_clock.finished(unit, admitted.epoch, reports, time.monotonic())
             before = self._epoch_rows.get(admitted.epoch, (0, 0, 0))
             state = before[2] + sum(
                 r.state_bytes for r in reports.values()
@@ -113,11 +118,13 @@ class JournalWriter:
             self._rows_in += total[0]
             self._rows_out += total[1]
             self._rows.append((now, total[0]))
+            parts = self._epoch_clock.taken(admitted.epoch)
         latest = list(self._reports.latest.values())
         self.record(
             "epoch_committed", epoch=admitted.epoch, ms=ms, rows_in=total[0], rows_out=total[1],
             state_bytes=total[2],
             worked_ms=round(sum(r.worked_ms for r in latest)), sizing_ms=round(sum(r.sizing_ms for r in latest), 3),
+            time_ms=admitted.time_ms, **parts.as_json(ms),
         )  # fmt: skip
 
     def _put_aside(self, shard: ShardId, report: Report) -> None:
@@ -150,6 +157,8 @@ class JournalWriter:
                 )  # fmt: skip
                 self._starting = reason == "start"
                 self._units_done.clear()
+                with self._lock:
+                    self._epoch_clock.restart()
                 self._epoch_rows.clear()
             case do.ScaleBegan(request):
                 self.record(
@@ -181,7 +190,9 @@ class JournalWriter:
                 else:
                     self.say(f"loaded {count} from checkpoint {plan.checkpoint} in {ms} ms")
                 self._starting = False
-            case do.RunEpoch(_, epoch):
+            case do.RunEpoch(unit, epoch):
+                with self._lock:
+                    self._epoch_clock.began(unit, epoch, time.monotonic())
                 self._begun.setdefault(epoch, time.monotonic())  # admitted by an earlier driver, or run once more
             case do.CheckpointBegan(checkpoint, decision):
                 units = sorted(decision.units) if decision.units is not None else None
@@ -246,6 +257,18 @@ class JournalWriter:
             f"{hot.operator}: key {hot.key} has {hot.share:.0%} of the rows, and one key is never divided: let Spark add its rows"
             " up first (combine=), or make it several keys"
         )
+
+    def host_load(self, load: HostLoad, message: Mapping[str, Any]) -> None:
+        """What a host had to do since it said so last."""
+        shards = {
+            f"{said['shard'][0]}/{said['shard'][1]}": {
+                "busy": round(load.shards.get(shard, 0.0), 3),
+                "rows": said["rows"],
+            }
+            for said in message["shards"]
+            for shard in [ShardId(OperatorName(said["shard"][0]), said["shard"][1])]
+        }
+        self.record("host_load", host=load.host, cpu=load.cpu, memory=message.get("memory"), shards=shards)
 
     def host_ready(self, link: HostLink) -> None:
         self.record("host_ready", host=link.id, pid=link.process.pid, address=str(link.address))

@@ -36,6 +36,7 @@ class Report:
     ms: int
     worked_ms: float  # on all epochs since it was restored
     sizing_ms: float  # and of them, to know its size (M5a)
+    heard_s: float  # when it came, on the driver's steady clock
 
 
 @dataclass(slots=True)
@@ -46,9 +47,10 @@ class Reports:
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def arrived(self, message: Mapping[str, Any]) -> None:
-        fields = {name: message[name] for name in Report.__slots__}
+        fields = {**message, "heard_s": time.monotonic()}
+        report = Report(**{name: fields[name] for name in Report.__slots__})
         with self._changed:
-            self.latest[ShardId(message["shard"][0], message["shard"][1])] = Report(**fields)
+            self.latest[ShardId(message["shard"][0], message["shard"][1])] = report
             self._changed.notify_all()
 
     def forget(self, shards: Iterable[ShardId]) -> None:

@@ -41,6 +41,7 @@ from perseid.engine.event_time_alignment import EventTimeAlignment
 from perseid.engine.progress import Progress
 from perseid.errors import PerseidError, PerseidWarning, StorageFailed
 from perseid.graph.graph import Graph
+from perseid.graph.outline import outline
 from perseid.graph.topology import Topology
 from perseid.host.shards import OperatorSpec
 from perseid.sources.source import MalformedSource
@@ -178,7 +179,7 @@ class Shell:
             EpochTime(settings.clock),
             lambda at_ms, idle: self.reports.timer_due(at_ms, self.event_times.next_watermarks_ms(idle)),
             self.post,
-            lambda admitted: self.journal_writer.admitted(admitted, self._rows(admitted)),
+            lambda admitted: self.journal_writer.admitted(admitted, self._rows(admitted), self.admission.last_ms),
             self.event_times if self.compiled.timed else None,
             self.alignment,
         )
@@ -197,7 +198,12 @@ class Shell:
             self.backups,
             self.admission.write_commits,
         )
-        self.journal_writer.app_started(self.lease.generation, self.controller, past, hosts)
+        self.journal_writer.app_started(self.lease.generation, self.controller, past, hosts, **self._shape())
+
+    def _shape(self) -> dict[str, Any]:
+        """What a picture of the application needs, for the journal."""
+        scheme = self.settings.checkpoint
+        return {"graph": outline(self.graph), "scheme": scheme.name, "period_ms": scheme.period.ms}
 
     def begin(self) -> None:
         """From here on it runs."""
@@ -326,7 +332,9 @@ class Shell:
                 self.journal_writer.snapshot_written(message["checkpoint"], message)
             case "load":
                 self.loads.told(message)
-                self.post(on.LoadReported(self.loads.host_load(link.id, message)))
+                load = self.loads.host_load(link.id, message)
+                self.journal_writer.host_load(load, message)
+                self.post(on.LoadReported(load))
                 for hot in self.loads.hot_keys(self.controller.routing):
                     self.journal_writer.hot_key(hot)
         event = read_event(link.id, message)

@@ -35,6 +35,7 @@ from perseid.host.farewell import quietly
 from perseid.host.gently import gently
 from perseid.host.host_folder import make_folder
 from perseid.host.lifeline import executor, outliving_daemon
+from perseid.host.memory import resident_bytes
 from perseid.host.shards import OperatorSpec, Shards
 from perseid.host.snapshot_writer import Snapshots
 from perseid.storage.process import Process
@@ -148,7 +149,13 @@ class Host:
                     finally:
                         self.lock.release()
                     cpu = (time.process_time() - worked_s) / (now_s - told_s)
-                    self._tell("load", cpu=round(cpu, 4), ms=round((now_s - told_s) * 1000), shards=shards)
+                    self._tell(
+                        "load",
+                        cpu=round(cpu, 4),
+                        ms=round((now_s - told_s) * 1000),
+                        memory=resident_bytes(),
+                        shards=shards,
+                    )
                     told_s, worked_s = now_s, time.process_time()
 
     def _tell(self, kind: str, **fields: Any) -> None:
