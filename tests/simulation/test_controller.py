@@ -8,6 +8,7 @@ from worlds import TestWorld, calm
 from perseid.checkpoint.schemes import parallel, source
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.recovery.plan import ApplicationRecovery, ShardRecovery
 from perseid.simulation.graphs import chain, diamond
 from perseid.simulation.jobs import JobFailed
 from perseid.vocabulary import OperatorName, ShardId
@@ -58,7 +59,7 @@ def test_only_lost_shards_go_back_when_their_input_can_be_read_again() -> None:
     world.later(2000, lambda: world.kill(world.controller.routing.of(OperatorName("o0"))[0].host))
     world.to_the_end()
     plans = [c.plan for c in world.all_of(do.RecoveryBegan)]
-    assert plans[1].mode == "shards" and len(plans[1].shards) == 2
+    assert isinstance(plans[1], ShardRecovery) and len(plans[1].shards) == 2
 
 
 def test_the_application_goes_back_when_a_transient_stream_was_lost() -> None:
@@ -66,7 +67,7 @@ def test_the_application_goes_back_when_a_transient_stream_was_lost() -> None:
     world.later(2000, lambda: world.kill(world.controller.routing.of(OperatorName("o1"))[0].host))
     world.to_the_end()
     plans = [c.plan for c in world.all_of(do.RecoveryBegan)]
-    assert plans[1].mode == "application"
+    assert isinstance(plans[1], ApplicationRecovery)
 
 
 def test_an_operator_that_keeps_raising_stops_the_application() -> None:

@@ -50,7 +50,7 @@ def world_of(seed: int, *, scaled: bool) -> TestWorld:
 def plans_after_the_start(world: TestWorld) -> list[tuple[str, str]]:
     """Reason and mode of every recovery but the start, which is one of the whole application."""
     began = world.all_of(do.RecoveryBegan)
-    return [(c.reason, c.plan.mode) for c in began if not c.reason.startswith("start")]
+    return [(c.reason, c.plan.name) for c in began if not c.reason.startswith("start")]
 
 
 @pytest.mark.parametrize("scaled", [False, True])

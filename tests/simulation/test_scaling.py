@@ -11,6 +11,7 @@ from worlds import TestWorld, calm
 from perseid.checkpoint.schemes import adaptive, baseline, parallel, source
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.recovery.plan import ShardRecovery
 from perseid.simulation.faults import Driver, FaultPlan, Planned, Storage
 from perseid.simulation.graphs import chain, diamond
 from perseid.simulation.scenario import Scale, Scenario
@@ -144,7 +145,7 @@ def test_a_host_lost_after_a_scale_comes_back_from_what_other_shards_had_saved()
     world.to_the_end()
     plan = world.all_of(do.RecoveryBegan)[-1].plan
     (parts,) = plan.shards.values()
-    assert plan.mode == "shards" and any(part.slots != part.snapshot.slots for part in parts)
+    assert isinstance(plan, ShardRecovery) and any(part.slots != part.snapshot.slots for part in parts)
 
 
 def test_a_lost_shard_comes_back_as_several_on_as_many_hosts() -> None:
@@ -154,7 +155,7 @@ def test_a_lost_shard_comes_back_as_several_on_as_many_hosts() -> None:
     world.later(1_500, lambda: world.kill(world.controller.routing.of(OperatorName("o0"))[0].host))
     world.to_the_end()
     plan = world.all_of(do.RecoveryBegan)[-1].plan
-    assert plan.mode == "shards" and [shard.index for shard in plan.shards] == [2, 3]
+    assert isinstance(plan, ShardRecovery) and [shard.index for shard in plan.shards] == [2, 3]
     (written,) = world.all_of(do.WritePartition)
     assert written.shards == ((2, (0, 64)), (3, (64, 128)), (1, (128, 256)))
     homes = [route.host for route in world.controller.routing.of(OperatorName("o0"))]

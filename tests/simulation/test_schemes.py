@@ -14,6 +14,7 @@ from perseid.checkpoint.size_reports import AskSizes, Quieten
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.graph.topology import Topology
+from perseid.recovery.plan import ShardRecovery
 from perseid.simulation.faults import Driver, FaultPlan, Planned
 from perseid.simulation.graphs import chain
 from perseid.simulation.runs import simulate_seeds
@@ -93,7 +94,7 @@ def test_under_baseline_a_unit_checkpoints_alone_and_is_restored_alone() -> None
     world.to_the_end()
     assert all(c.decision.units is not None and len(c.decision.units) == 1 for c in world.all_of(do.CheckpointBegan))
     plans = [c.plan for c in world.all_of(do.RecoveryBegan)]
-    assert plans[1].mode == "shards" and set(plans[1].base) == {"u1"}
+    assert isinstance(plans[1], ShardRecovery) and set(plans[1].base) == {"u1"}
     assert plans[1].base["u1"] > 0, "from its own snapshot"
 
 
@@ -147,6 +148,6 @@ def test_without_checkpoints_what_was_lost_is_made_again_of_its_input(scheme: Sc
     world.later(1_500, lambda: world.kill(world.controller.routing.of(OperatorName("o1"))[0].host))
     world.to_the_end()
     plan = world.all_of(do.RecoveryBegan)[-1].plan
-    assert (plan.mode, plan.checkpoint) == (mode, None)
+    assert (plan.name, plan.checkpoint) == (mode, None)
     assert all(parts == () for parts in plan.shards.values())
     assert [c.decision.reason for c in world.all_of(do.CheckpointBegan)] == [Reason.FINAL]

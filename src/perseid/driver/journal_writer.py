@@ -17,6 +17,7 @@ from perseid.engine.controller import Controller, RootHistory
 from perseid.engine.progress import CheckpointStatus, HostStatus, Progress
 from perseid.errors import headline
 from perseid.metrics.epoch_parts import EpochClock
+from perseid.recovery.plan import ApplicationRecovery, replayed_epochs
 from perseid.scaling.bottleneck import HostLoad
 from perseid.sources.malformed import Aside
 from perseid.storage.journal import Journal
@@ -152,8 +153,8 @@ class JournalWriter:
             case do.RecoveryBegan(reason, plan):
                 shards = [str(s) for s in plan.shards]
                 self.record(
-                    "recovery_started", reason=reason, mode=plan.mode, shards=shards, checkpoint=plan.checkpoint,
-                    lost_epochs=plan.lost_epochs,
+                    "recovery_started", reason=reason, mode=plan.name, shards=shards, checkpoint=plan.checkpoint,
+                    lost_epochs=plan.lost_epochs if isinstance(plan, ApplicationRecovery) else 0,
                 )  # fmt: skip
                 self._starting = reason == "start"
                 self._units_done.clear()
@@ -177,9 +178,8 @@ class JournalWriter:
             case do.ReleaseHost(host):
                 self.record("host_released", host=host)
             case do.RecoveryEnded(plan, ms, phases):
-                replayed = sum(last - first + 1 for first, last in plan.replay.values())
                 self.record(
-                    "recovery_finished", mode=plan.mode, ms=ms, phases=dict(phases), replayed_epochs=replayed,
+                    "recovery_finished", mode=plan.name, ms=ms, phases=dict(phases), replayed_epochs=replayed_epochs(plan),
                     start=self._starting,
                 )  # fmt: skip
                 count = f"{len(plan.shards)} {'shard' if len(plan.shards) == 1 else 'shards'}"

@@ -14,7 +14,7 @@ import threading
 import time
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -462,8 +462,10 @@ class Shell:
                     self.reports.keep_only(self.controller.routing.routes)
                 case do.RecoveryEnded() | do.CheckpointBegan() | do.Noted() | do.ScaleBegan():
                     pass
-                case _:
+                case do.SaveInflight() | do.CommitCheckpoint() | do.AbortCheckpoint() | do.WritePartition() | do.Trim():
                     self.storage_worker.submit(command)
+                case _:
+                    assert_never(command)
         if finished or wanted is not None:  # one append for both
             self.admission.go_on(wanted)
         if self.controller.stopping and self.controller.admitting:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, assert_never
 
 from perseid.checkpoint.lifecycle import CompletedCheckpoint, PendingCheckpoint
 from perseid.driver.backups import HostBackups
@@ -50,11 +50,11 @@ class StorageWorker:
         self._streams, self._journal_writer, self._now_ms = streams, journal_writer, now_ms
         self._post, self._broadcast, self._backups = post, broadcast, backups
         self._write_commits = write_commits
-        self._commands: queue.SimpleQueue[do.Command | None] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[do.StorageCommand | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="perseid-storage", daemon=True)
         self._thread.start()
 
-    def submit(self, command: do.Command) -> None:
+    def submit(self, command: do.StorageCommand) -> None:
         self._commands.put(command)
 
     def stop(self, timeout_s: float = 30.0) -> None:
@@ -72,10 +72,10 @@ class StorageWorker:
                         self._post(on.CheckpointFailed(checkpoint, str(error)))
                     case do.WritePartition(operator, _, _, version):
                         self._post(on.PartitionWritten(operator, version, str(error)))
-                    case _:
+                    case do.AbortCheckpoint() | do.Trim():
                         self._journal_writer.record("storage_failed", command=type(command).__name__, error=str(error))
 
-    def _store(self, command: do.Command) -> None:
+    def _store(self, command: do.StorageCommand) -> None:
         match command:
             case do.SaveInflight(checkpoint, stream, epoch):
                 path = layout.inflight(checkpoint, stream, epoch)
@@ -93,6 +93,8 @@ class StorageWorker:
                 self._forget(checkpoint)
             case do.Trim(delete, oldest):
                 self._trim(delete, oldest)
+            case _:
+                assert_never(command)
 
     def _commit_checkpoint(self, pending: PendingCheckpoint, scheme: str, covered: dict[UnitName, Epoch]) -> None:
         self._lease.check()

@@ -1,4 +1,8 @@
-"""Commands: what the controller wants done. Frozen, comparable, printable; a shell carries them out."""
+"""Commands: what the controller wants done. Frozen, comparable, printable; a shell carries them out.
+
+Each belongs to one group, by who carries it out: ``HostCommand``, ``PoolCommand``, ``UnitCommand``, ``StreamCommand``, ``LedgerCommand``,
+``StorageCommand``, ``Reply``; a ``Notice`` is for people alone. A shell matches all of them, so that a new one cannot be forgotten.
+"""
 
 from __future__ import annotations
 
@@ -286,37 +290,38 @@ class StopApplication:
     unsaved: str | None = None  # everything is committed, but the last checkpoint failed: why
 
 
+HostCommand = RestoreShards | CatchUpShards | DropShards | TakeSnapshots | AskSizes | Quieten
+"""Told to a host."""
+
+PoolCommand = StartHost | DropHost | ReleaseHost
+"""Which hosts there are."""
+
+UnitCommand = RunEpoch | ReplayShards | CancelUnit
+"""A unit's jobs."""
+
+StreamCommand = ResetStreams | OfferInflight | ReleaseStream
+"""What is kept between units."""
+
+LedgerCommand = AdmitEpoch | CommitEpoch
+"""Epochs: which there are, and which are done."""
+
+StorageCommand = SaveInflight | CommitCheckpoint | AbortCheckpoint | WritePartition | Trim
+"""Slow work on the root, carried out in the order of the commands."""
+
+Reply = Answered | ScaleEnded | ScaleGivenUp | AskToScale
+"""To whoever asked for something, or will ask for it."""
+
+Notice = RecoveryBegan | RecoveryEnded | CheckpointBegan | ScaleBegan | Noted
+"""For the journal: nothing is to be done."""
+
 Command = (
-    StartHost
-    | DropHost
-    | AdmitEpoch
-    | RunEpoch
-    | CancelUnit
-    | CommitEpoch
-    | RecoveryBegan
-    | RecoveryEnded
-    | ResetStreams
-    | OfferInflight
-    | RestoreShards
-    | ReplayShards
-    | CatchUpShards
-    | DropShards
-    | WritePartition
-    | AskToScale
-    | ScaleBegan
-    | Answered
-    | ScaleEnded
-    | ScaleGivenUp
-    | ReleaseHost
-    | AskSizes
-    | Quieten
-    | Noted
-    | CheckpointBegan
-    | TakeSnapshots
-    | SaveInflight
-    | CommitCheckpoint
-    | AbortCheckpoint
-    | ReleaseStream
-    | Trim
+    HostCommand
+    | PoolCommand
+    | UnitCommand
+    | StreamCommand
+    | LedgerCommand
+    | StorageCommand
+    | Reply
+    | Notice
     | StopApplication
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from perseid.checkpoint.lifecycle import CompletedCheckpoint
 from perseid.checkpoint.schemes import Scheme
@@ -161,7 +162,7 @@ class Controller:
     def _sized(self, report: SizeReport) -> tuple[do.Command, ...]:
         return self.checkpoints.sized(report, self.now_ms) if self.recovering is None else ()
 
-    def _take_in(self, event: on.Event) -> tuple[do.Command, ...]:
+    def _take_in(self, event: on.RareEvent) -> tuple[do.Command, ...]:
         match event:
             case on.SizeHalved() | on.SizeTurned():
                 return self._sized(event)
@@ -221,6 +222,8 @@ class Controller:
                 self.stopping = True
             case on.FatalError(message):
                 self.error = self.error or message
+            case _:
+                assert_never(event)
         return ()
 
     def bury(self, deaths: tuple[Death, ...]) -> tuple[do.Command, ...]:

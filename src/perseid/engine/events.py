@@ -1,4 +1,4 @@
-"""Events: what has happened, told to the controller. RootHistory tense, frozen; time is part of them."""
+"""Events: what has happened, told to the controller. Past tense, frozen; the time comes with them."""
 
 from __future__ import annotations
 
@@ -219,11 +219,13 @@ class FatalError:
     message: str
 
 
-Event = (
+FrequentEvent = HeartbeatArrived | SnapshotWritten | SnapshotsForked | SizesReported | LoadReported
+"""Those of which every host, or every shard, has its own."""
+
+RareEvent = (
     HostRegistered
     | HostStartFailed
     | HostDisconnected
-    | HeartbeatArrived
     | Ticked
     | EpochAdmitted
     | NothingToAdmit
@@ -235,17 +237,15 @@ Event = (
     | CheckpointAsked
     | RestoreAsked
     | ScaleRequested
-    | LoadReported
     | ShardsCaughtUp
     | PartitionWritten
-    | SnapshotsForked
-    | SnapshotWritten
     | InflightSaved
     | CheckpointFailed
     | CheckpointCommitted
-    | SizesReported
     | SizeHalved
     | SizeTurned
     | StopRequested
     | FatalError
 )
+
+Event = FrequentEvent | RareEvent

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from perseid.checkpoint.lifecycle import CompletedCheckpoint, bytes_of
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.recovering import Recovering
-from perseid.recovery.plan import Observation, RecoveryPlan, decide
+from perseid.recovery.plan import ApplicationRecovery, Observation, RecoveryPlan, ShardRecovery, decide
 from perseid.scaling.routing import partition_routing_state, place
 from perseid.state.slots import divided
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, SlotRange, UnitName
@@ -78,7 +78,8 @@ class RecoverySteps:
             catching_up = recovering.to_replay | recovering.replaying
             # A unit below may have to ask the one above for an epoch once more: that one comes first.
             ready = {u for u in recovering.to_replay if not catching_up & of.topology.above(u)}
-            commands += self._replay(recovering, recovering.plan, ready)
+            if ready and isinstance(recovering.plan, ShardRecovery):
+                commands += self._replay(recovering, recovering.plan, ready)
         if recovering.done:
             recovering.step_done("catch_up", of.now_ms)
             for state in of.pipeline.units.values():
@@ -122,11 +123,11 @@ class RecoverySteps:
             oldest_epoch=of.oldest_epoch,
         )
         plan = decide(of.topology, seen)
-        if plan.mode == "shards" and self._may_divide(recovering, plan):
+        if isinstance(plan, ShardRecovery) and self._may_divide(recovering, plan):
             commands += self._divide(recovering)
             slots = {shard: route.slots for shard, route in of.routing.routes.items()}
             plan = decide(of.topology, replace(seen, lost=frozenset(recovering.lost), slots=slots))
-        if plan.mode == "application" and not recovering.everything:
+        if isinstance(plan, ApplicationRecovery) and not recovering.everything:
             recovering.everything = True  # the units not affected so far must come to rest too
             recovering.lost |= set(of.routing.routes)
             return [*commands, *of.checkpoints.abort(recovering.reason), *self._plan(recovering)]
@@ -136,7 +137,7 @@ class RecoverySteps:
         commands.append(do.RecoveryBegan(recovering.reason, plan))
         return [*commands, *self._restore(recovering, plan)]
 
-    def _may_divide(self, recovering: Recovering, plan: RecoveryPlan) -> bool:
+    def _may_divide(self, recovering: Recovering, plan: ShardRecovery) -> bool:
         """Parallel recovery: is there something to replay, and somebody to share it?"""
         of = self._of
         operators = {shard.operator for shard in recovering.lost}
@@ -230,13 +231,17 @@ class RecoverySteps:
         commands: list[do.Command] = []
         chosen = self.chosen(plan)
         of.restored = plan.checkpoint
-        if plan.mode == "shards":
-            commands.append(do.OfferInflight(dict(chosen.inflight) if chosen else {}))
-        else:
-            of.checkpoints.went_back()
-            for unit, epoch in plan.base.items():
-                of.pipeline.units[unit].finished = of.pipeline.units[unit].put_back = epoch
-            commands.append(do.ResetStreams(dict(chosen.inflight) if chosen else {}, dict(plan.base)))
+        inflight = dict(chosen.inflight) if chosen else {}
+        match plan:
+            case ShardRecovery():
+                commands.append(do.OfferInflight(inflight))
+            case ApplicationRecovery():
+                of.checkpoints.went_back()
+                for unit, epoch in plan.base.items():
+                    of.pipeline.units[unit].finished = of.pipeline.units[unit].put_back = epoch
+                commands.append(do.ResetStreams(inflight, dict(plan.base)))
+            case _:
+                assert_never(plan)
         staying = {s: h for s in plan.shards if (h := of.routing.host_of(s)) in of.hosts and h is not None}
         load = {h: len([s for s in of.routing.shards_on(h) if s not in plan.shards or s in staying]) for h in of.hosts}
         working = {h: n for h, n in load.items() if n} if of.phase != "starting" else {}
@@ -250,8 +255,9 @@ class RecoverySteps:
         for shard in sorted(placed):
             shards_of.setdefault(placed[shard], []).append(shard)
         recovering.restoring = set(shards_of)
-        recovering.to_replay = set(plan.replay)
-        upto = {unit: last for unit, (_, last) in plan.replay.items()}
+        replay = plan.replay if isinstance(plan, ShardRecovery) else {}
+        recovering.to_replay = set(replay)
+        upto = {unit: last for unit, (_, last) in replay.items()}
         for host, mine in sorted(shards_of.items()):
             of.detector.work_began(host, of.now_ms, bytes_of(part for s in mine for part in plan.shards[s]))
             units = {s: of.topology.unit_of(s.operator) for s in mine}
@@ -267,7 +273,7 @@ class RecoverySteps:
         """The checkpoint that a plan goes back to."""
         return next((c for c in self._of.checkpoints.completed if c.id == plan.checkpoint), None)
 
-    def _replay(self, recovering: Recovering, plan: RecoveryPlan, units: set[UnitName]) -> list[do.Command]:
+    def _replay(self, recovering: Recovering, plan: ShardRecovery, units: set[UnitName]) -> list[do.Command]:
         """Feed restored shards what they missed, unless kept input has brought them there already."""
         of = self._of
         commands: list[do.Command] = []

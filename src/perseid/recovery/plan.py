@@ -14,13 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar
 
 from perseid.checkpoint.lifecycle import CompletedCheckpoint, SnapshotPart
 from perseid.graph.topology import Topology
 from perseid.vocabulary import CheckpointId, Epoch, ShardId, SlotRange, UnitName
-
-Mode = Literal["shards", "application"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +35,35 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class RecoveryPlan:
-    """Restore these shards from these parts of snapshots (none: fresh), then go on from these epochs."""
+class ShardRecovery:
+    """Only the lost shards go back: restore them from these parts of snapshots (none: fresh), feed them what they missed."""
 
-    mode: Mode
+    name: ClassVar[str] = "shards"  # for people
+
     checkpoint: CheckpointId | None
     shards: Mapping[ShardId, tuple[SnapshotPart, ...]]
     base: Mapping[UnitName, Epoch]  # where the restored shards stand
     replay: Mapping[UnitName, tuple[Epoch, Epoch]]  # epochs to feed to them, first and last
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationRecovery:
+    """Every unit goes back: restore all shards from these parts of snapshots (none: fresh), then go on from these epochs."""
+
+    name: ClassVar[str] = "application"
+
+    checkpoint: CheckpointId | None
+    shards: Mapping[ShardId, tuple[SnapshotPart, ...]]
+    base: Mapping[UnitName, Epoch]  # where every unit stands then
     lost_epochs: int = 0  # epochs whose effect is gone for good because no good checkpoint covers them
+
+
+RecoveryPlan = ShardRecovery | ApplicationRecovery
+
+
+def replayed_epochs(plan: RecoveryPlan) -> int:
+    """How many epochs a plan feeds to restored shards."""
+    return sum(last - first + 1 for first, last in plan.replay.values()) if isinstance(plan, ShardRecovery) else 0
 
 
 def decide(topology: Topology, seen: Observation) -> RecoveryPlan:
@@ -54,20 +72,17 @@ def decide(topology: Topology, seen: Observation) -> RecoveryPlan:
     best = seen.checkpoints[0] if seen.checkpoints else None
     if not seen.everything and all(_replayable(topology, unit, seen, best) for unit in affected):
         base = {u: best.own_cut(u) if best else Epoch(0) for u in affected}
-        return RecoveryPlan(
-            mode="shards",
+        return ShardRecovery(
             checkpoint=best.id if best else None,
             shards={s: _own_parts(topology, best, s, seen.slots[s]) for s in sorted(seen.lost)},
             base=base,
             replay={u: (Epoch(base[u] + 1), seen.finished[u]) for u in sorted(affected) if base[u] < seen.finished[u]},
         )
     base = {u.name: best.cuts[u.name] if best else Epoch(seen.oldest_epoch - 1) for u in topology.units}
-    return RecoveryPlan(
-        mode="application",
+    return ApplicationRecovery(
         checkpoint=best.id if best else None,
         shards={s: best.parts(s.operator, slots) if best else () for s, slots in sorted(seen.slots.items())},
         base=base,
-        replay={},
         lost_epochs=0 if best else seen.oldest_epoch - 1,
     )
 

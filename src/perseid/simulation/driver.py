@@ -9,7 +9,7 @@ Invariant: nothing is done for a driver that is dead or has stopped; what is due
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from perseid.engine import commands as do
 from perseid.engine import events as on
@@ -158,8 +158,9 @@ class SimulatedDriver:
                 self.storage_worker.submit(command)
             case do.ScaleEnded(request, before):
                 self.world.scaled(len(request.slots), before)
-            case do.AskToScale(wish) if self.loads is not None:
-                self.loads.ask(wish)
+            case do.AskToScale(wish):
+                if self.loads is not None:
+                    self.loads.ask(wish)
             case do.CheckpointBegan() | do.Noted() | do.Answered() | do.ScaleBegan() | do.ScaleGivenUp():
                 pass  # for the journal
             case do.ResetStreams(inflight, finished):
@@ -173,8 +174,10 @@ class SimulatedDriver:
                 self.world.recovery_ended(plan, duration_ms)
             case do.StopApplication():
                 self._stop(command)
-            case _:
+            case do.SaveInflight() | do.CommitCheckpoint() | do.AbortCheckpoint() | do.Trim():
                 self.storage_worker.submit(command)
+            case _:
+                assert_never(command)
 
     def _cancel(self, attempt: Attempt) -> None:
         if attempt in self.jobs:

@@ -8,6 +8,7 @@ from typing import Any
 
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.recovery.plan import replayed_epochs
 from perseid.simulation.faults import Planned, told
 
 Entry = tuple[int, int, object]  # when, which generation of the driver (0: the world), what
@@ -54,13 +55,12 @@ def _record(what: object) -> tuple[str, dict[str, Any]] | None:
             names = [str(s) for s in plan.shards]
             return "recovery_started", {
                 "reason": reason,
-                "mode": plan.mode,
+                "mode": plan.name,
                 "shards": names,
                 "checkpoint": plan.checkpoint,
             }
         case do.RecoveryEnded(plan, ms, phases):
-            replayed = sum(last - first + 1 for first, last in plan.replay.values())
-            return "recovery_finished", {"ms": ms, "phases": dict(phases), "replayed_epochs": replayed}
+            return "recovery_finished", {"ms": ms, "phases": dict(phases), "replayed_epochs": replayed_epochs(plan)}
         case do.AbortCheckpoint(checkpoint, reason):
             return "checkpoint_failed", {"checkpoint": checkpoint, "error": reason}
         case do.Trim(_, oldest):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from perseid.checkpoint.lifecycle import CompletedCheckpoint, PendingCheckpoint
 from perseid.engine import commands as do
@@ -24,10 +24,10 @@ class Keeper:
 
     def __init__(self, driver: SimulatedDriver) -> None:
         self._driver, self._world = driver, driver.world
-        self._queue: list[do.Command] = []
+        self._queue: list[do.StorageCommand] = []
         self._busy = False
 
-    def submit(self, command: do.Command) -> None:
+    def submit(self, command: do.StorageCommand) -> None:
         self._queue.append(command)
         if not self._busy:
             self._next()
@@ -62,7 +62,7 @@ class Keeper:
                 self._carry_out(self._queue.pop(0))
             self._next()
 
-    def _carry_out(self, command: do.Command) -> None:
+    def _carry_out(self, command: do.StorageCommand) -> None:
         driver = self._driver
         try:
             self._store(command)
@@ -72,10 +72,10 @@ class Keeper:
                     driver.tell(on.CheckpointFailed(checkpoint, str(error)), 0)
                 case do.WritePartition(operator, _, _, version):
                     driver.tell(on.PartitionWritten(operator, version, str(error)), 0)
-                case _:
+                case do.AbortCheckpoint() | do.Trim():
                     pass  # the root has more than it needs
 
-    def _store(self, command: do.Command) -> None:
+    def _store(self, command: do.StorageCommand) -> None:
         driver, root, now = self._driver, self._driver.root, self._driver.clock.now_ms
         match command:
             case do.SaveInflight(checkpoint, stream, epoch):
@@ -96,6 +96,8 @@ class Keeper:
             case do.Trim(delete, oldest):
                 root.reach(now)
                 self._trim(delete, oldest)
+            case _:
+                assert_never(command)
 
     def _commit(self, pending: PendingCheckpoint, alone: Mapping[UnitName, Epoch]) -> None:
         driver, root = self._driver, self._driver.root

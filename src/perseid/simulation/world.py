@@ -233,7 +233,7 @@ class World:
         pass
 
     def recovery_ended(self, plan: RecoveryPlan, duration_ms: int) -> None:
-        self.tally.modes[plan.mode] += 1
+        self.tally.modes[plan.name] += 1
         self.tally.recoveries_ms.append(duration_ms)
 
     def scaled(self, shards: int, before: int) -> None:

@@ -17,7 +17,7 @@ from perseid.engine import events as on
 from perseid.engine.controller import Controller, EngineSettings, RootHistory
 from perseid.engine.progress import Progress
 from perseid.graph.topology import Topology, UnitShape
-from perseid.recovery.plan import RecoveryPlan
+from perseid.recovery.plan import ApplicationRecovery
 from perseid.storage.journal import Journal, read_journal
 from perseid.storage.records import Admitted
 from perseid.storage.store import Store
@@ -48,9 +48,9 @@ def told(tmp_path: Path) -> Told:
     return Told(tmp_path)
 
 
-def plan(checkpoint: int | None) -> RecoveryPlan:
+def plan(checkpoint: int | None) -> ApplicationRecovery:
     id = CheckpointId(checkpoint) if checkpoint is not None else None
-    return RecoveryPlan("application", id, {SHARD: ()}, {UNIT: Epoch(0)}, {})
+    return ApplicationRecovery(id, {SHARD: ()}, {UNIT: Epoch(0)})
 
 
 @pytest.mark.parametrize(

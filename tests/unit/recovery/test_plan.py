@@ -9,7 +9,7 @@ import pytest
 from perseid.checkpoint.lifecycle import CompletedCheckpoint
 from perseid.checkpoint.schemes import Scheme, adaptive, baseline, source_replay
 from perseid.graph.topology import StreamShape, Topology, UnitShape
-from perseid.recovery.plan import Observation, decide
+from perseid.recovery.plan import ApplicationRecovery, Observation, ShardRecovery, decide
 from perseid.vocabulary import ShardId
 
 
@@ -55,7 +55,7 @@ def seen(*lost: ShardId, checkpoints: tuple[CompletedCheckpoint, ...] = (), **mo
 
 def test_a_shard_fed_by_a_source_goes_back_alone() -> None:
     plan = decide(topology(), seen(A1, checkpoints=(checkpoint(3, up=5, down=4),)))
-    assert plan.mode == "shards" and set(plan.shards) == {A1}
+    assert isinstance(plan, ShardRecovery) and set(plan.shards) == {A1}
     assert plan.replay == {"up": (6, 9)}
 
 
@@ -66,18 +66,18 @@ def test_without_a_checkpoint_it_starts_fresh_and_replays_all() -> None:
 
 def test_a_shard_fed_by_a_transient_stream_takes_the_application_with_it() -> None:
     plan = decide(topology("transient"), seen(B0, checkpoints=(checkpoint(3, up=5, down=4),)))
-    assert plan.mode == "application" and set(plan.shards) == {A0, A1, B0}
-    assert plan.base == {"up": 5, "down": 4} and plan.replay == {}
+    assert isinstance(plan, ApplicationRecovery) and set(plan.shards) == {A0, A1, B0}
+    assert plan.base == {"up": 5, "down": 4}
 
 
 def test_a_shard_fed_by_a_retained_stream_goes_back_alone() -> None:
     plan = decide(topology("retained"), seen(B0, checkpoints=(checkpoint(3, up=5, down=4),)))
-    assert plan.mode == "shards" and plan.replay == {"down": (5, 8)}
+    assert isinstance(plan, ShardRecovery) and plan.replay == {"down": (5, 8)}
 
 
 def test_shards_on_both_sides_of_a_retained_stream_go_back_alone() -> None:
     plan = decide(topology(), seen(A1, B0, checkpoints=(checkpoint(3, up=5, down=4),)))
-    assert plan.mode == "shards" and set(plan.shards) == {A1, B0}
+    assert isinstance(plan, ShardRecovery) and set(plan.shards) == {A1, B0}
     assert plan.replay == {"up": (6, 9), "down": (5, 8)}
 
 
@@ -92,7 +92,7 @@ def test_what_a_unit_only_passes_on_is_as_safe_as_what_it_is_given(first: str, m
         StreamShape("t", "between", "down", "retained", through=frozenset({"s"})),  # type: ignore[arg-type]
     )
     units = Topology((up, between, down), streams)
-    assert decide(units, seen(B0, finished={"up": 9, "between": 9, "down": 8})).mode == mode
+    assert decide(units, seen(B0, finished={"up": 9, "between": 9, "down": 8})).name == mode
     assert units.retaining == ({"a"} if first == "retained" else set())
 
 
@@ -109,23 +109,24 @@ def test_hosts_keep_answers_only_for_schemes_that_ask_for_them(scheme: Scheme, k
 
 def test_a_retained_stream_reaches_back_to_the_newest_checkpoint_only() -> None:
     plan = decide(topology("retained"), seen(B0, checkpoints=(checkpoint(2, up=3, down=3),), newest=3))
-    assert plan.mode == "application"
+    assert isinstance(plan, ApplicationRecovery)
 
 
 def test_a_durable_stream_reaches_back_to_every_kept_checkpoint() -> None:
     plan = decide(topology("durable"), seen(B0, checkpoints=(checkpoint(2, up=3, down=3),), newest=3))
-    assert plan.mode == "shards" and plan.replay == {"down": (4, 8)}
+    assert isinstance(plan, ShardRecovery) and plan.replay == {"down": (4, 8)}
 
 
 def test_an_operator_on_top_of_another_is_fed_from_the_answers_kept_since_the_newest_checkpoint() -> None:
     shape = topology(stacked=True)
-    assert decide(shape, seen(B0, checkpoints=(checkpoint(3, main=5),))).mode == "shards"
-    assert decide(shape, seen(B0, checkpoints=(checkpoint(2, main=3),), newest=3)).mode == "application"
+    assert isinstance(decide(shape, seen(B0, checkpoints=(checkpoint(3, main=5),))), ShardRecovery)
+    older = seen(B0, checkpoints=(checkpoint(2, main=3),), newest=3)
+    assert isinstance(decide(shape, older), ApplicationRecovery)
 
 
 def test_a_fresh_start_says_what_is_gone_for_good() -> None:
     plan = decide(topology(), seen(A0, oldest_epoch=4, newest=3))
-    assert plan.mode == "application" and plan.checkpoint is None
+    assert isinstance(plan, ApplicationRecovery) and plan.checkpoint is None
     assert plan.lost_epochs == 3 and set(plan.base.values()) == {3}
 
 
