@@ -1,7 +1,9 @@
 """The checkpoint schemes of the Meteor Shower paper on its three applications: throughput, latency, checkpoints, recovery.
 
-Every run is an application under one scheme, for a window of time with so many checkpoints in it; schemes take turns on the same rows,
-with the same settings and the same sink (M9). What is told comes from the journals of the runs (``schemes.reading``).
+Every run is an application under one scheme, for a window of so many epochs with so many checkpoints in it; all schemes get the same rows,
+settings and sink (M9). What is told comes from the journals of the runs (``schemes.reading``).
+
+A benchmark has a time to keep. A run that no longer fits is left out, and the output says so.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,8 +30,8 @@ from perseid.bench.schemes.reading import pace, recovery, window
 from perseid.checkpoint.oracle import Recording
 from perseid.errors import PerseidError, SettingsError
 
-WARM_S, QUICK_WARM_S = 30.0, 8.0
-"""How long an application runs at least before it is measured: the JVM goes on compiling, and later runs must not gain by it."""
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A JVM that lives for three minutes spends most of a slow machine on compiling; like this it needs half as much."""
 APPS = tuple(plan.app for plan in FULL)
 
 
@@ -40,11 +42,12 @@ def run(
     if app is not None and app not in APPS:
         raise SettingsError(f"no application {app!r}; there are: {', '.join(APPS)}")
     try:
-        import sklearn  # noqa: F401  is it there at all?
+        if not quick or app is not None:  # the application of the quick run needs none of it
+            import sklearn  # noqa: F401  is it there at all?
     except ModuleNotFoundError as error:
         raise SettingsError(f"the applications need {error.name}: pip install 'perseid[apps]'") from error
     console = Console(highlight=False)
-    console.width = max(console.width, 140) if not console.is_terminal else console.width
+    console.width = max(console.width, 170) if not console.is_terminal else console.width
     began = time.monotonic()
     found = Found()
 
@@ -55,17 +58,30 @@ def run(
         tempfile.TemporaryDirectory(prefix="perseid-bench-", ignore_cleanup_errors=True) as folder,
         places.storage(storage, Path(folder)) as place,
     ):
+        if quick:
+            os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_JVM)
         about = {"quick": quick, "storage": place.about, **machine()}
-        _measure(plans(quick, app), QUICK_WARM_S if quick else WARM_S, Path(folder), place, found, tell)
+        _measure(plans(quick, app), Path(folder), place, found, tell)
     about |= {"seconds": round(time.monotonic() - began), "load_after": round(os.getloadavg()[0], 2)}
     verdicts = judge(found.comparison)
-    tables.show(console, found.comparison, verdicts)
+    if quick:
+        tables.brief(console, found.comparison)
+    else:
+        tables.show(console, found.comparison, verdicts)
+    for name, why in found.left_out.items():
+        console.print(f"[yellow]not shown: {name}: {why}[/yellow]")
     told = f"{title(about)}, {about['storage']}"
     console.print(f"[dim]{told}[/dim]")
     if json_path is not None:
         reached = {v.claim.what: v.reached for v in verdicts if v.reached is not None}
         average = {v.claim.what: v.average for v in verdicts}
-        extra = {"reached": reached, "average": average, "failures": found.failures, **found.storage_mb_per_s}
+        extra = {
+            "reached": reached,
+            "average": average,
+            "failures": found.failures,
+            "left_out": found.left_out,
+            **found.storage_mb_per_s,
+        }
         json_path.write_text(json.dumps({**found.comparison.numbers(), **about, **extra}, indent=2) + "\n")
     plot_path = plot_path or (json_path.with_suffix(".png") if json_path is not None else None)
     if plot_path is not None:
@@ -84,41 +100,70 @@ class Found:
     comparison: Comparison = field(default_factory=Comparison)
     curves: picture.Curves = field(default_factory=picture.Curves)
     failures: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)  # what this machine had no time for
     storage_mb_per_s: dict[str, float] = field(
         default_factory=dict
     )  # by JSON name; of the disk as it is nothing is known
 
 
 def _measure(
-    chosen: tuple[AppPlan, ...],
-    warm_s: float,
-    scratch: Path,
-    place: places.Storage,
-    found: Found,
-    tell: Callable[[str], None],
+    chosen: tuple[AppPlan, ...], scratch: Path, place: places.Storage, found: Found, tell: Callable[[str], None]
 ) -> None:
+    began = time.monotonic()
     with Contestant("meteor", scratch) as side:
         side.call(place.join)
         side.call(ours.begin)
         side.call(place.leave)
-        for plan in chosen:
-            epoch_s, state_bytes = side.call(running.warm, next(iter(plan.cases())), place.folder / "warm", warm_s)
-            tell(f"{plan.app} is warm; its state is {state_bytes / 1e6:.0f} MB on average")
-            recorded: Recording | None = None
-            for case in plan.cases():
-                if plan.most_s < 0.95 * plan.needed_s(epoch_s):
-                    needed = f"its state needs a window of {plan.needed_s(epoch_s):.0f} s on this machine now"
-                    tell(f"[yellow]{needed}, and gets {plan.most_s:.0f} s[/yellow]")
-                ran = _run(side, plan.at_pace(case, epoch_s, state_bytes), place, recorded, found, tell)
-                if ran is None:
-                    continue
-                if case.scheme == NO_CHECKPOINTS:
-                    recorded = Recording.from_journal(ran.journal)
-                if case.scheme not in STANDING_STILL:
-                    epoch_s = found.comparison.seen[-1].epoch_s
-            for most in found.comparison.of(plan.app, "baseline", 0):
-                for case in plan.loaded(most.taken_per_s):
-                    _run(side, plan.at_pace(case, most.epoch_s / LOAD, state_bytes), place, None, found, tell)
+        for number, plan in enumerate(chosen, 1):
+            until = began + sum(p.budget_s for p in chosen[:number])
+            epoch_s, state_bytes = side.call(running.warm, next(plan.cases()), place.folder / "warm")
+            fitted = plan.fitted(epoch_s)
+            tell(
+                f"{plan.app} is warm: {epoch_s:.2f} s an epoch, {fitted.parts[0]} epochs a cycle of its state,"
+                f" which is {state_bytes / 1e6:.0f} MB on average"
+            )
+            _Runs(side, fitted, place, found, tell, until, epoch_s, state_bytes).go()
+
+
+@dataclass(slots=True)
+class _Runs:
+    """The runs of one application, one after the other, until its time is over."""
+
+    side: Contestant
+    plan: AppPlan
+    place: places.Storage
+    found: Found
+    tell: Callable[[str], None]
+    until: float
+    epoch_s: float  # of the last run that stood still for nothing
+    state_bytes: float
+    around_s: float = 6.0  # what starting, killing and stopping took in the last run
+    recorded: Recording | None = None
+
+    def go(self) -> None:
+        self._all(self.plan.cases())
+        for most in self.found.comparison.of(self.plan.app, "baseline", 0):
+            self._all(self.plan.loaded(most.taken_per_s), most.epoch_s / LOAD)
+        self._all(self.plan.often())
+
+    def _all(self, cases: Iterable[Case], epoch_s: float | None = None) -> None:
+        for unfitted in cases:
+            case = self.plan.at_pace(unfitted, epoch_s or self.epoch_s, self.state_bytes)
+            now = time.monotonic()
+            if not self.plan.needed(case) and now + case.expected_s + self.around_s > self.until:
+                self.found.left_out[case.name] = (
+                    f"it needs {case.expected_s + self.around_s:.0f} s on this machine now, and there were"
+                    f" {max(0.0, self.until - now):.0f} s left"
+                )
+                continue
+            ran = _run(self.side, case, self.place, self.recorded, self.found, self.tell)
+            if ran is None:
+                continue
+            self.around_s = max(0.0, time.monotonic() - now - case.expected_s)
+            if case.scheme == NO_CHECKPOINTS:
+                self.recorded = Recording.from_journal(ran.journal)
+            if case.scheme not in STANDING_STILL and epoch_s is None:
+                self.epoch_s = self.found.comparison.seen[-1].epoch_s
 
 
 def _run(
@@ -139,23 +184,24 @@ def _run(
         tell(f"[red]{case.name}: not measured[/red]")
         return None
     found.comparison.seen.append(seen)
-    found.curves.add(case, ran.journal, ran.from_ms)
+    found.curves.add(case, ran.journal, ran.from_ms, ran.until_ms)
     tell(_line(seen))
     return ran
 
 
 def _read(case: Case, ran: running.Ran) -> Seen:
-    measured_ms = case.measured_s * 1000
+    measured_ms = ran.until_ms - ran.from_ms
     found = window(ran.journal, ran.from_ms, measured_ms, case.rate)
     lost = recovery(ran.journal, ran.kills_ms) if ran.kills_ms else None
     taken_per_s, epoch_s = pace(ran.journal, ran.from_ms, measured_ms)
-    return Seen(case, found, lost, ran.busy_share, ran.unsynced_ms, taken_per_s, epoch_s)
+    epochs = round(measured_ms / 1000 / epoch_s)
+    return Seen(case, found, lost, ran.busy_share, ran.unsynced_ms, taken_per_s, epoch_s, measured_ms / 1000, epochs)
 
 
 def _line(seen: Seen) -> str:
     case, found = seen.case, seen.window
     name = f"{case.app} {case.scheme}{'' if case.rate is None else ', load'}"
-    said = f"{name:20}{case.window_s:5.1f} s: {found.rows_per_s:9,.0f} rows/s, latency {found.latency_ms:5,.0f} ms"
+    said = f"{name:20}{seen.window_s:5.1f} s, {seen.epochs:3} epochs: {found.rows_per_s:9,.0f} rows/s, latency {found.latency_ms:5,.0f} ms"
     if found.checkpoints:
         said += f", {found.rounds:.0f} checkpoints: {found.bytes / 1e6:5.1f} MB in {found.checkpoint_ms:4,.0f} ms each"
     if seen.recovery is not None:

@@ -29,6 +29,8 @@ class Seen:
     unsynced_ms: float
     taken_per_s: float = 0.0  # rows of the source
     epoch_s: float = 0.0  # how long an epoch took, from one to the next
+    window_s: float = 0.0
+    epochs: int = 0  # in its window
 
 
 LOAD_LATENCIES: Mapping[str, Callable[[Window], float]] = {"latency": lambda w: w.latency_ms, "p99": lambda w: w.p99_ms}
@@ -110,7 +112,8 @@ def recovered(number: Callable[[Recovery], float]) -> Callable[[Seen], float | N
 
 
 _NUMBERS: Mapping[str, Callable[[Seen], float | None]] = {
-    "window_s": lambda s: s.case.window_s,
+    "window_s": lambda s: s.window_s,
+    "cycles": lambda s: s.epochs / s.case.parts,
     "rows_per_s": lambda s: s.window.rows_per_s,
     "latency_ms": lambda s: s.window.latency_ms,
     "busy_percent": lambda s: 100 * s.busy_share,
@@ -129,7 +132,7 @@ _NUMBERS: Mapping[str, Callable[[Seen], float | None]] = {
     "recovery_catch_up_ms": recovered(lambda r: r.catch_up_ms),
     "recovery_mb": recovered(lambda r: r.bytes / 1e6),
 }
-_PLAIN = frozenset({"window_s", "rows_per_s", "latency_ms", "busy_percent", "sizing_percent"})
+_PLAIN = frozenset({"window_s", "cycles", "rows_per_s", "latency_ms", "busy_percent", "sizing_percent"})
 
 
 # -- verdicts ---------------------------------------------------------------------------------------------------------

@@ -38,10 +38,9 @@ class Curves:
 
     of: dict[tuple[str, str], Curve] = field(default_factory=dict)
 
-    def add(self, case: Case, journal: Sequence[Entry], from_ms: float) -> None:
+    def add(self, case: Case, journal: Sequence[Entry], from_ms: float, until_ms: float) -> None:
         if case.checkpoints != JUDGED or case.rate is not None:
             return
-        until_ms = from_ms + case.measured_s * 1000
 
         def at(ms: float) -> float:
             return (ms - from_ms) / 1000

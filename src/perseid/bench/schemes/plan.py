@@ -1,9 +1,8 @@
-"""What is run: every application under every scheme, with so many checkpoints in a window of time (M9).
+"""What is run: applications under every scheme, with so many checkpoints in a window (M9).
 
-In the paper a state rises and falls at least once between two of three checkpoints. So a window is as long as the machine needs for
-five cycles of the state. How long that is, the last run tells that stood still for nothing (at first, the warm-up): a machine's pace
-changes from run to run. With one checkpoint the period is a whole window; eight come eight times as often, and three of their periods
-are enough to tell.
+A window is a number of epochs, so that every machine sees the state rise and fall as often in it: four cycles for three checkpoints. The
+period of checkpoints is a time, so it follows from how long an epoch takes on this machine now. The last run that stood still for
+nothing tells that (at first, the warm-up).
 
 How slow a storage is says nothing by itself: what matters is how long it holds an application up. In the paper throughput rises by 28 %, on
 average, if an application need not stand still for its three checkpoints (from ``source`` to ``parallel``): so it stood still for 22 %
@@ -18,31 +17,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from perseid.bench.schemes import pool
+
 SCHEMES = ("baseline", "source", "parallel", "adaptive")
 NO_CHECKPOINTS = "none"
 """Not a scheme: what ``source``, ``parallel`` and ``adaptive`` are alike without a checkpoint."""
 JUDGED = 3
 """Of the numbers of checkpoints in a window, the one the paper's figures 14 to 16 and its averages are of."""
-OFTEN = 3
-"""Of more checkpoints than are judged, so many periods are measured."""
+OFTEN = 8
+"""Checkpoints in a window that come so often that three of their periods are enough to tell."""
 PROFILE_PERIODS = 1
 """What ``adaptive`` learns from, again and again: more would make the benchmark long."""
 LEARNING = 2
-"""Profiles that are made before the window. The first is of an application that begins: its state fills, its epochs are slow, and its first
-checkpoint, large and at no chosen time, is still being written when the next period has begun."""
-KILLS, QUICK_KILLS = 3, 1
+"""Profiles that ``adaptive`` makes before its window. The first is of an application that begins: its state fills, its epochs are slow, and
+its first checkpoint, large and at no chosen time, is still being written when the next period has begun."""
+SETTLING = 0.25
+"""Of a period, before a window: a checkpoint that ends the period before is none of the window's."""
+KILLS = 2
 """How often all hosts are killed at the end of a run whose recovery is compared: how fast Spark starts new ones differs much."""
 STANDING_STILL = ("baseline", "source")
 """Schemes whose epochs take longer than the machine needs for them."""
 RECOVERED = ("parallel", "adaptive", "oracle")
-"""The schemes whose recovery the paper compares; under the others hosts are killed once."""
-LEAST_WARM_S, QUICK_LEAST_WARM_S = 5.0, 2.0
-TURNS = 2
-"""How often each scheme is run with the judged number of checkpoints: the second time in reverse order, so that a machine which becomes
-faster or slower meanwhile favours none."""
-CYCLES = 5 / 3
-"""Of the state, in a period: so three checkpoints at even times meet it at three different heights, and none is lucky. Where an
-application stands still for 22 % of the time a period has 1.3 cycles, which meet it at three heights, too."""
+"""The schemes whose recovery the paper compares."""
+LEAST_WARM_S = 2.0
+CYCLES = 4 / 3
+"""Of the state, in a period: so three checkpoints at even times meet it at three different heights, and none is lucky."""
+MOST = 2.5
+"""A window ends after so many times what was expected of it, even if its epochs are not done: a scheme that stands still most of
+the time needs no more."""
+RECORDED = 1.2
+"""Of a window: the run that the oracle knows has more epochs than the oracle's own, up to when its hosts are killed."""
 PAPER_STILL = 1 - 1 / 1.28
 """How much of a window the paper's ``source`` stands still for three checkpoints, at least: ``parallel`` has 28 % more throughput."""
 LOADED = ("baseline", "parallel", "adaptive")
@@ -62,10 +66,30 @@ class Case:
     queue: int  # how many epochs may wait between two units
     scheme: str
     checkpoints: int  # in a window
-    window_s: float = 12.0  # until the machine's pace is known
+    epoch_s: float = 0.2  # until the machine's pace is known
     state_bytes: float = 0.0  # on average
     rate: float | None = None  # rows a second, under load
     quick: bool = False
+
+    @property
+    def cycles(self) -> float:
+        """Of the state, in its window."""
+        return CYCLES * JUDGED * (JUDGED / OFTEN if self.checkpoints == OFTEN else 1)
+
+    @property
+    def epochs(self) -> int:
+        """In its window."""
+        return round(self.cycles * self.parts)
+
+    @property
+    def window_s(self) -> float:
+        """How long the epochs of a whole window take, if none waits for a checkpoint."""
+        return CYCLES * JUDGED * self.parts * self.epoch_s
+
+    @property
+    def measured_s(self) -> float:
+        """How long its window takes, if no epoch waits for a checkpoint."""
+        return self.epochs * self.epoch_s
 
     @property
     def storage_bytes_per_s(self) -> float:
@@ -75,9 +99,9 @@ class Case:
     @property
     def kills(self) -> int:
         """How often all hosts are killed at its end."""
-        if self.checkpoints != JUDGED or self.rate is not None:
+        if self.checkpoints != JUDGED or self.rate is not None or self.scheme not in RECOVERED:
             return 0
-        return KILLS if self.scheme in RECOVERED and not self.quick else QUICK_KILLS
+        return (self.scheme != "oracle") if self.quick else KILLS
 
     @property
     def period_s(self) -> float:
@@ -86,24 +110,21 @@ class Case:
 
     @property
     def warm_s(self) -> float:
-        """Until ``adaptive`` has its profiles; as long for the others, but for the whole windows it needs for one checkpoint.
-
-        And a quarter of a period more: a checkpoint at the very end of the last period is none of the window's.
-        """
-        least_s = QUICK_LEAST_WARM_S if self.quick else LEAST_WARM_S
-        if self.checkpoints == 1 and self.scheme != "adaptive":
-            return least_s
-        return max(least_s, (LEARNING * PROFILE_PERIODS + 0.25) * self.window_s / (self.checkpoints or JUDGED))
+        """From its start until its window begins: ``adaptive`` has its profiles then."""
+        periods = SETTLING + (LEARNING * PROFILE_PERIODS if self.scheme == "adaptive" else 0)
+        return max(LEAST_WARM_S, periods * self.window_s / (self.checkpoints or JUDGED))
 
     @property
-    def measured_s(self) -> float:
-        return self.period_s * OFTEN if self.checkpoints > JUDGED else self.window_s
+    def recorded_epochs(self) -> int:
+        """Of the run that the oracle knows."""
+        return round(RECORDED * self.epochs) if self.scheme == NO_CHECKPOINTS else 0
 
     @property
-    def recorded_s(self) -> float:
-        """The run the oracle knows goes on after its window: under the oracle more epochs may pass in the same time, and it must know
-        when to checkpoint until all hosts were killed for the last time."""
-        return (0.4 if self.quick else 1.3) * self.window_s if self.scheme == NO_CHECKPOINTS else 0.0
+    def expected_s(self) -> float:
+        """How long the run takes, but for starting, kills and stopping."""
+        return self.warm_s + max(self.epochs, self.recorded_epochs) * self.epoch_s * (
+            1.3 if self.scheme in STANDING_STILL else 1
+        )
 
     @property
     def name(self) -> str:
@@ -117,32 +138,44 @@ class AppPlan:
     app: str
     scale: float
     minutes: float
-    parts: int  # epochs in which its state rises and falls: a whole number, or no two cycles are alike
+    parts: tuple[int, ...]  # epochs in which its state rises and falls: a whole number, or no two cycles are alike
     queue: int  # how many may wait between two units: where the second one falls, the first must not be ahead of it
-    counts: tuple[int, ...]  # checkpoints in a window, besides none
-    most_s: float  # a window is no longer, however slow the machine
+    budget_s: float  # what is not begun by then is left out, but for what is needed
     quick: bool = False
 
-    def at_pace(self, case: Case, epoch_s: float, state_bytes: float) -> Case:
-        """With a window as long as this machine needs, at so many seconds an epoch; its state is so large on average."""
-        window_s = round(min(self.most_s, self.needed_s(epoch_s)), 1)
-        return replace(case, window_s=window_s, state_bytes=state_bytes)
+    def fitted(self, epoch_s: float) -> AppPlan:
+        """On a slow machine with few epochs in a cycle, on a fast one with many."""
+        fitting = [parts for parts in self.parts if parts * epoch_s <= CYCLE_S]
+        return replace(self, parts=(max(fitting, default=min(self.parts)),))
 
-    def needed_s(self, epoch_s: float) -> float:
-        """Less is too short: some periods have no moment when the state is small."""
-        return JUDGED * CYCLES * self.parts * epoch_s
+    def at_pace(self, case: Case, epoch_s: float, state_bytes: float) -> Case:
+        """With periods as this machine needs them, at so many seconds an epoch; its state is so large on average."""
+        return replace(case, epoch_s=epoch_s, state_bytes=state_bytes)
 
     def cases(self) -> Iterator[Case]:
-        """Schemes take turns, there and back. The oracle knows the run without checkpoints."""
+        """What matters most comes first. The oracle knows the run without checkpoints."""
         yield self._case(NO_CHECKPOINTS, 0)
-        yield self._case("baseline", 0)
-        schemes = (*reversed(SCHEMES), "oracle")
-        for turn in range(1 if self.quick else TURNS):
-            for scheme in reversed(schemes) if turn % 2 else schemes:
+        if self.quick:
+            for scheme in ("adaptive", "parallel", "source", "oracle"):
                 yield self._case(scheme, JUDGED)
-        for number, count in enumerate(c for c in self.counts if c != JUDGED):
-            for scheme in _turned(SCHEMES, number + 1):
-                yield self._case(scheme, count)
+            return
+        yield self._case("baseline", 0)
+        for scheme in (*reversed(SCHEMES), "oracle"):
+            yield self._case(scheme, JUDGED)
+
+    def often(self) -> Iterator[Case]:
+        """Eight checkpoints in a window: periods are shorter than a cycle of the state."""
+        if not self.quick:
+            for scheme in reversed(SCHEMES):
+                yield self._case(scheme, OFTEN)
+
+    def needed(self, case: Case) -> bool:
+        """Without these runs there is nothing to compare."""
+        return (
+            case.scheme in (NO_CHECKPOINTS, "adaptive", "parallel")
+            and case.checkpoints in (0, JUDGED)
+            and case.rate is None
+        )
 
     def loaded(self, most_rows_per_s: float) -> Iterator[Case]:
         """Under load: a part of what the baseline takes at most. A cycle of the state takes so much longer than under it."""
@@ -150,23 +183,26 @@ class AppPlan:
             yield replace(self._case(scheme, JUDGED), rate=LOAD * most_rows_per_s)
 
     def _case(self, scheme: str, checkpoints: int) -> Case:
-        about = self.app, self.scale, self.minutes, self.parts, self.queue
+        about = self.app, self.scale, self.minutes, self.parts[0], self.queue
         return Case(*about, scheme, checkpoints, quick=self.quick)
 
 
-def _turned(names: tuple[str, ...], by: int) -> tuple[str, ...]:
-    return names[by % len(names) :] + names[: by % len(names)]
-
-
+CYCLE_S = 5.0
+"""How long a cycle of the state should take, where there is a choice."""
+MINUTES, QUICK_MINUTES = 20, 3
+"""How long the benchmark should take."""
+QUICK_BUDGET_S = 60.0 * QUICK_MINUTES + 15
+"""After this no run begins that can be left out."""
 FULL = (
-    AppPlan("tmi", 0.25, 10.0, 20, 1, (JUDGED, 1, 8), 75.0),
-    AppPlan("bcp", 0.3, 10.0, 25, 2, (JUDGED, 1, 8), 75.0),
-    AppPlan("signalguru", 0.07, 1.0, 20, 2, (JUDGED, 1, 8), 75.0),
+    AppPlan("tmi", 0.15, 10.0, (12,), 1, 400.0),
+    AppPlan("bcp", 0.2, 10.0, (15,), 2, 400.0),
+    AppPlan("signalguru", 0.05, 1.0, (12,), 2, 400.0),
 )
 QUICK = (
-    AppPlan("bcp", 0.03, 1.0, 15, 2, (JUDGED,), 6.0, quick=True),
-    AppPlan("tmi", 0.1, 1.0, 12, 1, (JUDGED,), 6.0, quick=True),
-    AppPlan("signalguru", 0.004, 1.0, 12, 2, (JUDGED,), 6.0, quick=True),
+    AppPlan(pool.NAME, 1.0, 1.0, (8, 10, 12, 15, 16, 20, 24, 30, 40), 2, QUICK_BUDGET_S, quick=True),
+    AppPlan("tmi", 0.05, 1.0, (12,), 1, QUICK_BUDGET_S, quick=True),
+    AppPlan("bcp", 0.03, 1.0, (15,), 2, QUICK_BUDGET_S, quick=True),
+    AppPlan("signalguru", 0.004, 1.0, (12,), 2, QUICK_BUDGET_S, quick=True),
 )
 """Smaller, and only the first, unless another is asked for."""
 

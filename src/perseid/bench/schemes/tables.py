@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from perseid.bench.schemes.comparing import LOAD_LATENCIES, Comparison, Seen, Verdict, recovered
-from perseid.bench.schemes.plan import JUDGED, LOADED, SCHEMES
+from perseid.bench.schemes.plan import JUDGED, LOADED, NO_CHECKPOINTS, SCHEMES
 from perseid.bench.schemes.reading import PARTS, RECOVERY_PARTS, Recovery
 
 ALL = (*SCHEMES, "oracle")
+NOISE = 1.05
+"""A run with checkpoints cannot be faster than one without: if it is by more than this, the machine was not quiet."""
 
 
 def show(console: Console, comparison: Comparison, verdicts: Sequence[Verdict]) -> None:
@@ -30,6 +32,67 @@ def show(console: Console, comparison: Comparison, verdicts: Sequence[Verdict]) 
     console.print(_recoveries(comparison))
     console.print()
     console.print(claims(verdicts, comparison.apps))
+
+
+def brief(console: Console, comparison: Comparison) -> None:
+    """One line for each scheme: what a quick run shows."""
+    for app in comparison.apps:
+        table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+        table.add_column(app, no_wrap=True)
+        for column in (
+            "rows/s",
+            "of none, %",
+            "checkpoints",
+            "MB each",
+            "of parallel, %",
+            "ms each",
+            "units stand still, ms",
+            "recovery, ms",
+        ):
+            table.add_column(column, justify="right")
+        plain = comparison.middle(app, NO_CHECKPOINTS, 0, lambda s: s.window.rows_per_s)
+        whole = comparison.judged(app, "parallel", lambda s: s.window.bytes)
+        for scheme in (NO_CHECKPOINTS, *reversed(SCHEMES), "oracle"):
+            for run in comparison.of(app, scheme, 0 if scheme == NO_CHECKPOINTS else JUDGED):
+                found = run.window
+                cells = [_number(found.rows_per_s), _number(100 * found.rows_per_s / plain if plain else None)]
+                if found.checkpoints:
+                    cells += [_number(found.rounds), _number(found.bytes / 1e6, 1)]
+                    cells += [_number(100 * found.bytes / whole if whole else None)]
+                    cells += [_number(found.checkpoint_ms), _number(found.still_ms)]
+                    cells += [_number(None if run.recovery is None else run.recovery.ms)]
+                table.add_row(scheme, *cells)
+        console.print(table)
+        for line in _said(comparison, app):
+            console.print(line)
+
+
+def _said(comparison: Comparison, app: str) -> Iterator[str]:
+    """What the table says, in sentences; also what it cannot say."""
+    found = {scheme: comparison.judged(app, scheme, lambda s: s.window.bytes / 1e6) for scheme in ALL}
+    if (less := found["adaptive"]) and (more := found["parallel"]):
+        yield f"adaptive wrote {less:.1f} MB a checkpoint, parallel {more:.1f} MB: {100 * (1 - less / more):.0f} % less."
+    else:
+        yield "not shown: what adaptive saves: one of the two runs had no checkpoint."
+    if (best := found["oracle"]) and less:
+        if best > NOISE * less:
+            yield f"not shown: how near adaptive comes to the oracle: the oracle wrote more ({best:.1f} MB), so it missed its moments."
+        else:
+            yield f"The oracle, which knows the state's whole curve, wrote {best:.1f} MB."
+    pace = {
+        scheme: comparison.judged(app, scheme, lambda s: s.window.rows_per_s) for scheme in ("adaptive", "parallel")
+    }
+    plain = comparison.middle(app, NO_CHECKPOINTS, 0, lambda s: s.window.rows_per_s)
+    if plain and any(rows and rows > NOISE * plain for rows in pace.values()):
+        yield (
+            "not shown: what checkpoints cost in throughput: a run with them was faster than the one without, so this"
+            " machine's pace changed meanwhile by more than they cost."
+        )
+    for scheme in ("adaptive", "parallel"):
+        for run in comparison.of(app, scheme, JUDGED):
+            if run.window.rounds < JUDGED - 1 or run.epochs < run.case.parts:
+                few = f"{run.window.rounds:.0f} checkpoints in {run.epochs / run.case.parts:.1f} cycles of the state"
+                yield f"not shown: {scheme} on average: its window had only {few}."
 
 
 def _plain(title: str, *columns: str) -> Table:
