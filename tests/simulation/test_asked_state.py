@@ -10,6 +10,7 @@ from worlds import TestWorld, calm
 from perseid.checkpoint.schemes import baseline, parallel, source
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine import notices
 from perseid.simulation.graphs import chain, diamond
 from perseid.vocabulary import OperatorName
 
@@ -66,5 +67,5 @@ def test_an_operator_restored_on_purpose_is_where_it_was(graph: str, scheme: str
     asking(world, on.RestoreAsked(2, OperatorName(operator)), 1_800)
     world.to_the_end()
     assert {answer.number: answer.error for answer in world.all_of(do.Answered)} == {1: None, 2: None}
-    begun = [command for command in world.all_of(do.RecoveryBegan) if "is to be restored" in command.reason]
+    begun = [command for command in world.all_of(notices.RecoveryStarted) if "is to be restored" in command.reason]
     assert begun and {shard.operator for shard in begun[0].plan.shards} >= {operator}

@@ -8,6 +8,7 @@ from worlds import TestWorld, calm
 from perseid.checkpoint.schemes import parallel, source
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine import notices
 from perseid.recovery.plan import ApplicationRecovery, ShardRecovery
 from perseid.simulation.graphs import chain, diamond
 from perseid.simulation.jobs import JobFailed
@@ -32,14 +33,14 @@ def test_every_epoch_reaches_the_sink_once_when_nothing_fails(topology: str, sch
     assert len(world.root.sinks) == 30 * units
     assert world.tally.epochs == 30 * units, "no epoch was run twice"
     assert world.tally.checkpoints > 1
-    assert len(world.all_of(do.RecoveryBegan)) == 1, "the start"
+    assert len(world.all_of(notices.RecoveryStarted)) == 1, "the start"
 
 
 def test_one_burst_leads_to_one_recovery() -> None:
     world = TestWorld(calm(chain(1), epochs=40, hosts=3, spares=0))
     world.later(1500, lambda: [world.kill(h) for h in sorted(world.controller.hosts)])
     world.to_the_end()
-    assert len(world.all_of(do.RecoveryBegan)) == 2, "the start and the burst"
+    assert len(world.all_of(notices.RecoveryStarted)) == 2, "the start and the burst"
 
 
 def test_a_lost_spare_is_replaced_and_nothing_else_happens() -> None:
@@ -50,7 +51,7 @@ def test_a_lost_spare_is_replaced_and_nothing_else_happens() -> None:
 
     world.later(1500, kill_spare)
     world.to_the_end()
-    assert len(world.all_of(do.RecoveryBegan)) == 1
+    assert len(world.all_of(notices.RecoveryStarted)) == 1
     assert len(world.all_of(do.StartHost)) == 4
 
 
@@ -58,7 +59,7 @@ def test_only_lost_shards_go_back_when_their_input_can_be_read_again() -> None:
     world = TestWorld(calm(chain(1, shards=4), epochs=80, hosts=2, spares=1))
     world.later(2000, lambda: world.kill(world.controller.routing.of(OperatorName("o0"))[0].host))
     world.to_the_end()
-    plans = [c.plan for c in world.all_of(do.RecoveryBegan)]
+    plans = [c.plan for c in world.all_of(notices.RecoveryStarted)]
     assert isinstance(plans[1], ShardRecovery) and len(plans[1].shards) == 2
 
 
@@ -66,7 +67,7 @@ def test_the_application_goes_back_when_a_transient_stream_was_lost() -> None:
     world = TestWorld(calm(chain(2, preservation="transient"), epochs=80, hosts=2, spares=1))
     world.later(2000, lambda: world.kill(world.controller.routing.of(OperatorName("o1"))[0].host))
     world.to_the_end()
-    plans = [c.plan for c in world.all_of(do.RecoveryBegan)]
+    plans = [c.plan for c in world.all_of(notices.RecoveryStarted)]
     assert isinstance(plans[1], ApplicationRecovery)
 
 

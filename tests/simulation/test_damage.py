@@ -8,8 +8,8 @@ import pytest
 from worlds import TestWorld, calm
 
 from perseid.checkpoint.schemes import parallel
-from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine import notices
 from perseid.simulation.faults import Driver, Fault, Kill
 from perseid.simulation.graphs import chain
 from perseid.simulation.inject import inject
@@ -40,7 +40,7 @@ def damaged(damage: Damage, fault: Fault, *, inflight: bool = False) -> tuple[Te
 
 
 def restored(world: TestWorld) -> list[CheckpointId | None]:
-    return [c.plan.checkpoint for c in world.all_of(do.RecoveryBegan)]
+    return [c.plan.checkpoint for c in world.all_of(notices.RecoveryStarted)]
 
 
 def test_a_damaged_manifest_is_passed_over_by_the_next_driver() -> None:

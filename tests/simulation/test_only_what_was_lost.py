@@ -9,7 +9,7 @@ import pytest
 from worlds import TestWorld, calm
 
 from perseid.checkpoint.schemes import parallel
-from perseid.engine import commands as do
+from perseid.engine import notices
 from perseid.simulation.faults import CutOff, FaultPlan, Kill, Pause, Planned
 from perseid.simulation.graphs import chain, diamond
 from perseid.simulation.scenario import Options, Times, drawn
@@ -49,7 +49,7 @@ def world_of(seed: int, *, scaled: bool) -> TestWorld:
 
 def plans_after_the_start(world: TestWorld) -> list[tuple[str, str]]:
     """Reason and mode of every recovery but the start, which is one of the whole application."""
-    began = world.all_of(do.RecoveryBegan)
+    began = world.all_of(notices.RecoveryStarted)
     return [(c.reason, c.plan.name) for c in began if not c.reason.startswith("start")]
 
 

@@ -11,6 +11,7 @@ from worlds import TestWorld, calm
 from perseid.checkpoint.schemes import adaptive, baseline, parallel, source
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine import notices
 from perseid.recovery.plan import ShardRecovery
 from perseid.simulation.faults import Driver, FaultPlan, Planned, Storage
 from perseid.simulation.graphs import chain, diamond
@@ -45,8 +46,8 @@ def scaled(topology: Any, operator: str, *steps: tuple[int, int], **more: Any) -
 def test_an_operator_grows_and_shrinks_and_no_row_is_lost(shape: str, scheme: str) -> None:
     topology, operator = TOPOLOGIES[shape]
     world = TestWorld(scaled(topology, operator, (1_000, 4), (4_000, 1), scheme=SCHEMES[scheme])).to_the_end()
-    assert [(c.before, len(c.request.slots)) for c in world.all_of(do.ScaleEnded)] == [(2, 4), (4, 1)]
-    assert len(world.all_of(do.RecoveryBegan)) == 1, "the start: nothing went back"
+    assert [(c.before, len(c.request.slots)) for c in world.all_of(notices.Scaled)] == [(2, 4), (4, 1)]
+    assert len(world.all_of(notices.RecoveryStarted)) == 1, "the start: nothing went back"
     assert world.tally.epochs == 150 * len(topology.units), "no epoch was run twice"
 
 
@@ -61,7 +62,7 @@ def test_new_shards_have_hosts_of_their_own_and_hosts_without_shards_go() -> Non
 
 def test_the_unit_stands_still_only_for_the_last_epochs() -> None:
     world = TestWorld(scaled(chain(1, shards=4), "o0", (1_500, 8))).to_the_end()
-    (ended,) = world.all_of(do.ScaleEnded)
+    (ended,) = world.all_of(notices.Scaled)
     assert ended.pause_ms < 100 < ended.duration_ms
 
 
@@ -79,10 +80,10 @@ def test_a_host_that_dies_while_it_prepares_new_shards_costs_the_attempt_and_not
         world.later(at_ms, strike)
     world.to_the_end()
     assert killed
-    (given_up,) = world.all_of(do.ScaleGivenUp)
+    (given_up,) = world.all_of(notices.ScaleGivenUp)
     assert given_up.again and "died" in given_up.reason
-    assert len(world.all_of(do.RecoveryBegan)) == 1, "no shard of the operator was lost"
-    assert len(world.all_of(do.ScaleEnded)) == 1, "the second attempt"
+    assert len(world.all_of(notices.RecoveryStarted)) == 1, "no shard of the operator was lost"
+    assert len(world.all_of(notices.Scaled)) == 1, "the second attempt"
 
 
 @pytest.mark.parametrize("moment_ms", range(1_000, 2_400, 100))
@@ -98,8 +99,8 @@ def test_a_driver_that_dies_at_any_step_leaves_the_old_shards_or_the_new_ones(mo
 def test_a_ledger_that_cannot_be_written_keeps_the_old_shards_until_it_can() -> None:
     plan = FaultPlan((Planned(Storage("failing", 3_000), 1_250),))
     world = TestWorld(scaled(chain(1), "o0", (1_000, 4), plan=plan, epochs=300)).to_the_end()
-    assert all(c.again for c in world.all_of(do.ScaleGivenUp))
-    assert len(world.all_of(do.ScaleEnded)) == 1
+    assert all(c.again for c in world.all_of(notices.ScaleGivenUp))
+    assert len(world.all_of(notices.Scaled)) == 1
 
 
 def test_an_application_that_stops_while_an_operator_is_scaled_says_so_and_stops() -> None:
@@ -108,26 +109,26 @@ def test_an_application_that_stops_while_an_operator_is_scaled_says_so_and_stops
     world.start_driver()
     while not world.done and world.clock.step():
         assert world.clock.now_ms < 60_000
-    (given_up,) = world.all_of(do.ScaleGivenUp)
+    (given_up,) = world.all_of(notices.ScaleGivenUp)
     assert not given_up.again and "stopping" in given_up.reason
 
 
 def test_a_second_wish_is_refused_while_the_first_is_on_its_way() -> None:
     world = TestWorld(scaled(chain(1, operators=2), "o0a", (1_000, 4), (1_001, 3))).to_the_end()
-    (refused,) = world.all_of(do.ScaleGivenUp)
+    (refused,) = world.all_of(notices.ScaleGivenUp)
     assert "is being scaled" in refused.reason and not refused.again
-    assert [len(c.request.slots) for c in world.all_of(do.ScaleEnded)] == [4]
+    assert [len(c.request.slots) for c in world.all_of(notices.Scaled)] == [4]
 
 
 def test_a_wish_for_what_there_is_already_is_granted_at_once() -> None:
     world = TestWorld(scaled(chain(1), "o0", (1_000, 2))).to_the_end()
-    (ended,) = world.all_of(do.ScaleEnded)
+    (ended,) = world.all_of(notices.Scaled)
     assert (ended.before, ended.pause_ms) == (2, 0) and not world.all_of(do.WritePartition)
 
 
 def test_what_kept_input_cannot_do_is_replayed_beside_the_units_own_epochs() -> None:
     world = TestWorld(replace(scaled(chain(1), "o0", (1_000, 4)), kept=0.0)).to_the_end()
-    assert world.all_of(do.ReplayShards) and len(world.all_of(do.ScaleEnded)) == 1
+    assert world.all_of(do.ReplayShards) and len(world.all_of(notices.Scaled)) == 1
 
 
 def test_a_host_lost_after_a_scale_comes_back_from_what_other_shards_had_saved() -> None:
@@ -135,7 +136,7 @@ def test_a_host_lost_after_a_scale_comes_back_from_what_other_shards_had_saved()
     done: list[int] = []
 
     def strike() -> None:
-        if not done and world.all_of(do.ScaleEnded):
+        if not done and world.all_of(notices.Scaled):
             route = world.controller.routing.of(OperatorName("o0"))[1]
             done.append(route.shard.index)
             world.kill(route.host)
@@ -143,7 +144,7 @@ def test_a_host_lost_after_a_scale_comes_back_from_what_other_shards_had_saved()
     for at_ms in range(1_000, 3_000, 2):
         world.later(at_ms, strike)
     world.to_the_end()
-    plan = world.all_of(do.RecoveryBegan)[-1].plan
+    plan = world.all_of(notices.RecoveryStarted)[-1].plan
     (parts,) = plan.shards.values()
     assert isinstance(plan, ShardRecovery) and any(part.slots != part.snapshot.slots for part in parts)
 
@@ -154,7 +155,7 @@ def test_a_lost_shard_comes_back_as_several_on_as_many_hosts() -> None:
     world = TestWorld(scenario)
     world.later(1_500, lambda: world.kill(world.controller.routing.of(OperatorName("o0"))[0].host))
     world.to_the_end()
-    plan = world.all_of(do.RecoveryBegan)[-1].plan
+    plan = world.all_of(notices.RecoveryStarted)[-1].plan
     assert isinstance(plan, ShardRecovery) and [shard.index for shard in plan.shards] == [2, 3]
     (written,) = world.all_of(do.WritePartition)
     assert written.shards == ((2, (0, 64)), (3, (64, 128)), (1, (128, 256)))

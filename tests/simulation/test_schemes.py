@@ -13,6 +13,7 @@ from perseid.checkpoint.schemes import Scheme, adaptive, baseline, parallel, sou
 from perseid.checkpoint.size_reports import AskSizes, Quieten
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine import notices
 from perseid.graph.topology import Topology
 from perseid.recovery.plan import ShardRecovery
 from perseid.simulation.faults import Driver, FaultPlan, Planned
@@ -54,7 +55,7 @@ def test_every_scheme_survives_a_thousand_seeds(scheme: str, batch: int, first_s
 
 def test_adaptive_finds_small_moments() -> None:
     world = world_of(chain(1), adaptive(1.0, profile_periods=2), epochs=1200).to_the_end()
-    reasons = [c.decision.reason for c in world.all_of(do.CheckpointBegan)]
+    reasons = [c.decision.reason for c in world.all_of(notices.CheckpointDecided)]
     assert reasons.count(Reason.MINIMUM) > len(reasons) / 3, reasons
 
 
@@ -72,8 +73,8 @@ def test_no_source_goes_on_while_shards_are_asked_whether_a_fall_is_the_moment()
                     waiting, asked_in_all = set(shards), asked_in_all + 1
                 case on.SizesReported(_, _, sizes):
                     waiting -= {size.shard for size in sizes}
-                case do.CheckpointBegan() | on.CheckpointCommitted():
-                    waiting, pending = set(), isinstance(entry, do.CheckpointBegan)
+                case notices.CheckpointDecided() | on.CheckpointCommitted():
+                    waiting, pending = set(), isinstance(entry, notices.CheckpointDecided)
                 case Quieten():
                     waiting = set()
                 case do.RunEpoch():
@@ -83,17 +84,19 @@ def test_no_source_goes_on_while_shards_are_asked_whether_a_fall_is_the_moment()
 
 def test_a_period_shorter_than_an_epoch_is_noted_once() -> None:
     world = world_of(chain(1), parallel(0.005), epochs=30).to_the_end()
-    notes = [c for c in world.all_of(do.Noted) if c.kind == "period_too_short"]
+    notes = world.all_of(notices.PeriodTooShort)
     assert len(notes) == 1
-    assert notes[0].facts["period_ms"] == 5
+    assert notes[0].period_ms == 5
 
 
 def test_under_baseline_a_unit_checkpoints_alone_and_is_restored_alone() -> None:
     world = world_of(THREE_UNITS, baseline(0.5, seed=3), epochs=150)
     world.later(3000, lambda: world.kill(world.controller.routing.host_of(ShardId(OperatorName("o1"), 0))))
     world.to_the_end()
-    assert all(c.decision.units is not None and len(c.decision.units) == 1 for c in world.all_of(do.CheckpointBegan))
-    plans = [c.plan for c in world.all_of(do.RecoveryBegan)]
+    assert all(
+        c.decision.units is not None and len(c.decision.units) == 1 for c in world.all_of(notices.CheckpointDecided)
+    )
+    plans = [c.plan for c in world.all_of(notices.RecoveryStarted)]
     assert isinstance(plans[1], ShardRecovery) and set(plans[1].base) == {"u1"}
     assert plans[1].base["u1"] > 0, "from its own snapshot"
 
@@ -147,7 +150,7 @@ def test_without_checkpoints_what_was_lost_is_made_again_of_its_input(scheme: Sc
     world = world_of(THREE_UNITS, scheme, epochs=100)
     world.later(1_500, lambda: world.kill(world.controller.routing.of(OperatorName("o1"))[0].host))
     world.to_the_end()
-    plan = world.all_of(do.RecoveryBegan)[-1].plan
+    plan = world.all_of(notices.RecoveryStarted)[-1].plan
     assert (plan.name, plan.checkpoint) == (mode, None)
     assert all(parts == () for parts in plan.shards.values())
-    assert [c.decision.reason for c in world.all_of(do.CheckpointBegan)] == [Reason.FINAL]
+    assert [c.decision.reason for c in world.all_of(notices.CheckpointDecided)] == [Reason.FINAL]

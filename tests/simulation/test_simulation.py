@@ -10,6 +10,7 @@ from worlds import TestWorld, calm
 from perseid.checkpoint.schemes import parallel
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine import notices
 from perseid.simulation import scenario as scenarios
 from perseid.simulation.faults import CutOff, Driver, FaultPlan, Kill, Pause, Planned, Storage
 from perseid.simulation.graphs import chain
@@ -78,7 +79,7 @@ def test_a_driver_that_is_killed_is_followed_by_one_that_reads_its_past() -> Non
     plan = FaultPlan((Planned(Driver(700), 2_000), Planned(Driver(700), 4_500)))
     world = TestWorld(calm(chain(2), epochs=120, plan=plan)).to_the_end()
     assert world.tally.drivers == 3
-    restored = [c.plan.checkpoint for c in world.all_of(do.RecoveryBegan)]
+    restored = [c.plan.checkpoint for c in world.all_of(notices.RecoveryStarted)]
     assert restored[0] is None and None not in restored[1:], "the second begins where the first had come to"
 
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from perseid.checkpoint.alert import Alert
+from perseid.checkpoint.notices import AlertBegan, MomentPassed, Profiled
 from perseid.checkpoint.policy import Decision, Reason, Standing
 from perseid.checkpoint.profile import LOW, Profile, profile
 from perseid.checkpoint.size_reports import (
     AskSizes,
-    Noted,
     Observed,
     Quieten,
     SizeCommand,
@@ -101,8 +101,8 @@ class Adaptive:
 
     def advance(self, now_ms: int) -> tuple[SizeCommand, ...]:
         if self.alert is not None and self._better_comes(self.alert, now_ms):
-            facts, self.alert = self.alert.facts, None
-            return (Quieten(), Noted("moment_passed", facts))
+            passed, self.alert = MomentPassed(*self.alert.facts), None
+            return (Quieten(), passed)
         if now_ms < self.ends_ms or not self.covered:
             return ()
         return self._next_period(now_ms)
@@ -122,7 +122,7 @@ class Adaptive:
             return None
         alert = self.alert
         if alert is not None and alert.is_moment and seen.now_ms < self.ends_ms:
-            return Decision(Reason.MINIMUM, facts=alert.facts)
+            return Decision(Reason.MINIMUM, facts=alert.facts._asdict())
         if seen.now_ms < self.ends_ms:
             return None
         if self.profile is not None and not self.profile.dynamic:
@@ -182,22 +182,16 @@ class Adaptive:
         if not alert.below:
             self.alert = None
             return (Quieten(),)
-        return (Noted("alert_began", alert.facts),)
+        return (AlertBegan(*alert.facts),)
 
     def _profiled(self, now_ms: int) -> tuple[SizeCommand, ...]:
         """Every shard has told what it saw: a new threshold."""
         found = profile(self.observed, self.observing_ms, self.period_ms, LAG_SAMPLES, fresh=self.fresh)
         self.profile = found
         self.profiling, self.observed, self.observing_ms, self.fresh = None, {}, self.begins_ms, False
-        facts: dict[str, object] = {
-            "dynamic": sorted(str(shard) for shard in found.dynamic),
-            "shards": len(self.shards),
-            "periods": len(found.minima),
-            "lowest": found.s_min,
-            "threshold": found.threshold,
-        }
+        told = Profiled(found.dynamic, len(self.shards), len(found.minima), found.s_min, found.threshold)
         asked = self._ask() if not self.covered and now_ms < self.ends_ms else ()
-        return (Noted("profiled", facts), *asked)
+        return (told, *asked)
 
     def _query(self) -> int:
         self.queries += 1

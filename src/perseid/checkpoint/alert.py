@@ -12,9 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from perseid.checkpoint.size_reports import ShardSize, SizeTurned
 from perseid.vocabulary import ShardId
+
+
+class AlertFacts(NamedTuple):
+    """What people are told of an alert."""
+
+    bytes: int
+    threshold: int
+    low: int
+    rate: int  # bytes a second
 
 
 @dataclass(slots=True)
@@ -90,9 +100,9 @@ class Alert:
         return self.growing or self.lowest
 
     @property
-    def facts(self) -> dict[str, object]:
-        """For the journal."""
-        return {"bytes": self.total, "threshold": self.threshold, "low": self.low, "rate": round(self.rate)}
+    def facts(self) -> AlertFacts:
+        """For people."""
+        return AlertFacts(self.total, self.threshold, self.low, round(self.rate))
 
     def check(self) -> None:
         """Assert the invariants."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from perseid.checkpoint.notices import Notice
 from perseid.vocabulary import HostId, ShardId
 
 
@@ -84,7 +85,7 @@ class SizeTurned:
 SizeReport = SizesReported | SizeHalved | SizeTurned
 
 
-# -- to shards, and to the journal ------------------------------------------------------------------------------------
+# -- to shards, and to people --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +110,4 @@ class Quieten:
     anew: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """Command, for the journal alone: why something will happen when it does."""
-
-    kind: str
-    facts: Mapping[str, object] = field(default_factory=dict)
-
-
-SizeCommand = AskSizes | Quieten | Noted
+SizeCommand = AskSizes | Quieten | Notice

@@ -28,7 +28,16 @@ def sentence(record: Record) -> str:
 def tone(record: Record) -> str:
     """The colour a person should see it in."""
     kind = str(record.get("kind", ""))
-    if kind in ("host_lost", "operator_failed", "checkpoint_failed", "epoch_failed"):
+    if kind == "fault":
+        return "bold magenta"
+    if kind in (
+        "host_lost",
+        "operator_failed",
+        "checkpoint_failed",
+        "epoch_failed",
+        "restore_failed",
+        "storage_failed",
+    ):
         return "red"
     if kind in ("recovery_started", "dead_letters", "malformed_lines", "warning", "period_too_short"):
         return "yellow"
@@ -182,6 +191,9 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
         f" a checkpoint waited {duration(r['waited_ms'])} for epoch {r['epoch']} of unit {r['unit']}"
     ),
     "warning": lambda r: str(r["message"]),
+    "fault": lambda r: str(r["what"]),
+    "restore_failed": lambda r: f"host {r['host']} could not restore its shards: {r['error']}",
+    "storage_failed": lambda r: f"storage failed, and is tried again ({r['command']}): {r['error']}",
     "scale_started": lambda r: f"operator {r['operator']} is to have {counted(r['shards'], 'shard')}: {r['reason']}",
     "scaled": lambda r: (
         f"operator {r['operator']} has {counted(r['shards'], 'shard')} instead of {r['before']};"

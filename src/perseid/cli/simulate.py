@@ -23,7 +23,7 @@ from perseid.simulation.runs import Outcome, Summary, read_seed_file, simulate_s
 from perseid.simulation.scenario import Options
 
 STORY_LINES = 60
-ROUTINE = ("epoch_finished", "checkpoint_done", "trimmed")
+ROUTINE = ("checkpoint_committed", "snapshots_ordered", "snapshots_forked", "trimmed")
 
 
 def simulate(
@@ -190,7 +190,6 @@ def _tell(console: Console, outcome: Outcome, command: str) -> None:
     told = [record for record in outcome.story if record["kind"] not in ROUTINE][-STORY_LINES:]
     for record in told:
         line = Text(f"{record['at_ms'] / 1000:>9.3f} ", "cyan")
-        what = record["what"] if record["kind"] == "fault" else sentence(record)
-        line.append(what, "bold magenta" if record["kind"] == "fault" else tone(record))
+        line.append(sentence(record), tone(record))
         console.print(line, soft_wrap=True)
     console.print(Text(f"repeat: {command}", "bold"), soft_wrap=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from perseid.driver.hosts import Hosts
 from perseid.driver.journal_writer import JournalWriter
+from perseid.engine import notices
 from perseid.graph.topology import Topology
 from perseid.recovery.backups import BackupPolicy
 from perseid.scaling.routing import RoutingTable
@@ -46,7 +47,7 @@ class HostBackups:
         """A host has a copy."""
         with self._lock:
             self._policy.stored(host, message["path"])
-        self._journal_writer.record("backed_up", host=host, path=message["path"], bytes=message["bytes"])
+        self._journal_writer.notice(notices.BackedUp(host, message["path"], message["bytes"]))
 
     def lost(self, host: HostId) -> None:
         with self._lock:

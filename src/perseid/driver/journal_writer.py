@@ -6,26 +6,35 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from perseid.driver.hosts import HostLink
 from perseid.driver.loads import HotKey
 from perseid.driver.reports import Report, Reports
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine import notices
 from perseid.engine.controller import Controller, RootHistory
+from perseid.engine.notices import Notice, Outcome, noticed
 from perseid.engine.progress import CheckpointStatus, HostStatus, Progress
 from perseid.errors import headline
 from perseid.metrics.epoch_parts import EpochClock
-from perseid.recovery.plan import ApplicationRecovery, replayed_epochs
 from perseid.scaling.bottleneck import HostLoad
 from perseid.sources.malformed import Aside
 from perseid.storage.journal import Journal
 from perseid.storage.manifest import ShardSnapshot
 from perseid.storage.records import Admitted
-from perseid.vocabulary import Epoch, OperatorName, ShardId, UnitName
+from perseid.vocabulary import CheckpointId, Epoch, Generation, OperatorName, ShardId, UnitName
 
 RATE_WINDOW_S = 5.0
+
+
+class Shape(NamedTuple):
+    """What a picture of the application needs."""
+
+    graph: list[dict[str, Any]]  # ``graph.outline``
+    scheme: str
+    period_ms: int
 
 
 class JournalWriter:
@@ -45,15 +54,11 @@ class JournalWriter:
         self._checkpoints = 0
         self._failed_checkpoints: dict[int, str] = {}
         self._checkpoint_error = ""
-        self._starting = True
         self._restored_bytes: dict[ShardId, int] = {}  # of shards that have not applied an epoch since
         self._dead_letters: dict[tuple[ShardId, Epoch], int] = {}
         self._dead_letter_error = ""
         self._rows_in = self._rows_out = self._late = 0
         self._last_event = ""
-
-    def record(self, kind: str, **fields: Any) -> None:
-        self._journal.record(kind, **fields)
 
     def say(self, sentence: str) -> None:
         self._last_event = sentence
@@ -64,31 +69,31 @@ class JournalWriter:
     def close(self) -> None:
         self._journal.close()
 
-    def app_started(self, generation: int, controller: Controller, past: RootHistory, hosts: int, **shape: Any) -> None:
+    def app_started(
+        self, generation: Generation, controller: Controller, past: RootHistory, hosts: int, shape: Shape
+    ) -> None:
         best = past.checkpoints[0] if past.checkpoints else None
         if best is not None:
             size = sum(shard.file.bytes for shard in best.shards.values() if isinstance(shard, ShardSnapshot))
             self._last_checkpoint = CheckpointStatus(best.id, min(best.cuts.values()), size, None)
-        self.record(
-            "app_started",
-            app=self._app,
-            generation=generation,
-            units=[u.name for u in controller.topology.units],
-            operators={str(o): len(controller.routing.of(o)) for o in controller.topology.operators},
-            hosts=hosts,
-            restored=best.id if best else None,
-            epoch=past.admitted,
-            next_checkpoint=past.next_checkpoint,
-            **shape,
+        operators = {operator: len(controller.routing.of(operator)) for operator in controller.topology.operators}
+        units = tuple(unit.name for unit in controller.topology.units)
+        restored = best.id if best else None
+        self.notice(
+            notices.AppStarted(
+                self._app, generation, units, operators, hosts, restored, past.admitted, past.next_checkpoint, *shape
+            )
         )
 
     # -- epochs ---------------------------------------------------------------------------------------------------
 
     def admitted(self, admitted: Admitted, rows: int | None, ms: float) -> None:
         self._begun[admitted.epoch] = time.monotonic()
-        slices = {name: list(bounds) for name, bounds in admitted.slices.items()}
-        more = {"ms": round(ms, 1)} | ({"last": True} if admitted.last else {})
-        self.record("epoch_admitted", epoch=admitted.epoch, slices=slices, rows=rows, time_ms=admitted.time_ms, **more)
+        self.notice(
+            notices.EpochAdmitted(
+                admitted.epoch, admitted.slices, rows, admitted.time_ms, round(ms, 1), last=bool(admitted.last)
+            )
+        )
 
     def finished(
         self, unit: UnitName, admitted: Admitted, reports: Mapping[ShardId, Report], rows: int | None, units: int
@@ -121,12 +126,12 @@ class JournalWriter:
             self._rows.append((now, total[0]))
             parts = self._epoch_clock.taken(admitted.epoch)
         latest = list(self._reports.latest.values())
-        self.record(
-            "epoch_committed", epoch=admitted.epoch, ms=ms, rows_in=total[0], rows_out=total[1],
-            state_bytes=total[2],
-            worked_ms=round(sum(r.worked_ms for r in latest)), sizing_ms=round(sum(r.sizing_ms for r in latest), 3),
-            time_ms=admitted.time_ms, **parts.as_json(ms),
-        )  # fmt: skip
+        worked_ms, sizing_ms = sum(r.worked_ms for r in latest), sum(r.sizing_ms for r in latest)
+        self.notice(
+            notices.EpochCommitted(
+                admitted.epoch, ms, *total, round(worked_ms), round(sizing_ms, 3), admitted.time_ms, **parts.as_json(ms)
+            )
+        )
 
     def _put_aside(self, shard: ShardId, report: Report) -> None:
         """Once for every shard and epoch, however often the epoch is run."""
@@ -137,122 +142,72 @@ class JournalWriter:
             return
         self._dead_letters[shard, report.epoch] = report.dead_letters
         self._dead_letter_error = f"{shard.operator}, epoch {report.epoch}: {report.dead_letter_error}"
-        self.record(
-            "dead_letters", operator=shard.operator, shard=shard.index, epoch=report.epoch, rows=report.dead_letters,
-            timers=report.timers_aside, error=report.dead_letter_error,
-        )  # fmt: skip
+        rows, timers, error = report.dead_letters, report.timers_aside, report.dead_letter_error
+        self.notice(notices.DeadLetters(shard.operator, shard.index, report.epoch, rows, timers, error))
         self.say(f"{report.dead_letters} rows put aside as dead letters: {self._dead_letter_error}")
 
-    # -- commands and events that make the story ------------------------------------------------------------------
+    # -- what the controller is told, and returns -----------------------------------------------------------------
 
-    def command(self, command: do.Command) -> None:
+    def command(self, command: Outcome) -> None:
         match command:
-            case do.DropHost(host, reason):
-                self.record("host_lost", host=host, reason=reason)
+            case do.RunEpoch(unit, epoch):
+                with self._lock:
+                    self._epoch_clock.began(unit, epoch, time.monotonic())
+                self._begun.setdefault(epoch, time.monotonic())  # admitted by an earlier driver, or run once more
+            case do.TakeSnapshots(_, checkpoint, unit, epoch) if checkpoint not in self._checkpoint:
+                self._checkpoint[checkpoint] = (time.monotonic(), epoch)
+                self.notice(notices.CheckpointStarted(checkpoint, {unit: epoch}))
+        for notice in noticed(command):
+            self.notice(notice)
+
+    def event(self, event: on.Event) -> None:
+        for notice in noticed(event):
+            self.notice(notice)
+
+    def notice(self, notice: Notice) -> None:
+        """Into the journal; what matters most is said in ``progress()``, too."""
+        match notice:
+            case notices.CheckpointFailed(checkpoint, error):
+                if checkpoint in self._failed_checkpoints:
+                    return  # told by whoever could not write, and again when it is given up: it is one failure
+                self._failed_checkpoints[checkpoint] = error
+                self._checkpoint_error = f"checkpoint {checkpoint} failed: {headline(error)}"
+                self.say(self._checkpoint_error)
+            case notices.HostLost(host, reason):
                 self.say(f"host {host} lost: {reason}")
-            case do.RecoveryBegan(reason, plan):
-                shards = [str(s) for s in plan.shards]
-                self.record(
-                    "recovery_started", reason=reason, mode=plan.name, shards=shards, checkpoint=plan.checkpoint,
-                    lost_epochs=plan.lost_epochs if isinstance(plan, ApplicationRecovery) else 0,
-                )  # fmt: skip
-                self._starting = reason == "start"
+            case notices.RecoveryStarted():
                 self._units_done.clear()
                 with self._lock:
                     self._epoch_clock.restart()
                 self._epoch_rows.clear()
-            case do.ScaleBegan(request):
-                self.record(
-                    "scale_started", operator=request.operator, shards=len(request.slots), reason=request.reason
-                )
-            case do.ScaleEnded(request, before, pause_ms, ms):
-                now = len(request.slots)
-                self.record(
-                    "scaled", operator=request.operator, before=before, shards=now, pause_ms=pause_ms, ms=ms,
-                    slots=[list(slots) for slots in request.slots],
-                )  # fmt: skip
-                self.say(f"{request.operator} scaled from {before} to {now} shards, its input paused for {pause_ms} ms")
-            case do.ScaleGivenUp(request, reason, again):
-                self.record("scale_given_up", operator=request.operator, reason=reason, again=again)
-                self.say(f"{request.operator} was not scaled: {reason}")
-            case do.ReleaseHost(host):
-                self.record("host_released", host=host)
-            case do.RecoveryEnded(plan, ms, phases):
-                self.record(
-                    "recovery_finished", mode=plan.name, ms=ms, phases=dict(phases), replayed_epochs=replayed_epochs(plan),
-                    start=self._starting,
-                )  # fmt: skip
+            case notices.RecoveryFinished(plan, ms, _, start):
                 count = f"{len(plan.shards)} {'shard' if len(plan.shards) == 1 else 'shards'}"
-                if not self._starting:
+                if not start:
                     self.say(f"recovered {count} in {ms} ms")
                 elif plan.checkpoint is None:
                     self.say(f"started {count} with empty state in {ms} ms")
                 else:
                     self.say(f"loaded {count} from checkpoint {plan.checkpoint} in {ms} ms")
-                self._starting = False
-            case do.RunEpoch(unit, epoch):
-                with self._lock:
-                    self._epoch_clock.began(unit, epoch, time.monotonic())
-                self._begun.setdefault(epoch, time.monotonic())  # admitted by an earlier driver, or run once more
-            case do.CheckpointBegan(checkpoint, decision):
-                units = sorted(decision.units) if decision.units is not None else None
-                self.record(
-                    "checkpoint_decided", checkpoint=checkpoint, reason=decision.reason, units=units, **decision.facts
-                )
-            case do.Noted(kind, facts):
-                self.record(kind, **facts)
-            case do.TakeSnapshots(host, checkpoint, unit, epoch, synchronous=synchronous):
-                if checkpoint not in self._checkpoint:
-                    self._checkpoint[checkpoint] = (time.monotonic(), epoch)
-                    self.record("checkpoint_started", checkpoint=checkpoint, epochs={unit: epoch})
-                self.record(
-                    "snapshots_ordered",
-                    checkpoint=checkpoint,
-                    host=host,
-                    unit=unit,
-                    epoch=epoch,
-                    synchronous=synchronous,
-                )
-            case do.AbortCheckpoint(checkpoint, reason):
-                self.checkpoint_failed(checkpoint, reason)
-            case do.Trim(_, oldest):
-                self.record("trimmed", epoch=min(oldest.cuts.values()))
-            case do.RestoreShards(host, _, shards):
-                self.record("shards_assigned", host=host, shards=[str(route.shard) for route, _, _ in shards])
-
-    def event(self, event: on.Event) -> None:
-        match event:
-            case on.UnitFailed(kind="cancelled"):
-                pass
-            case on.UnitFailed(unit, epoch, attempt, kind, message, _, shards):
-                self.record("epoch_failed", epoch=epoch, unit=unit, attempt=attempt, error=message)
-                for shard in shards if kind in ("operator", "mistake") else ():
-                    self.record(
-                        "operator_failed", operator=shard.operator, shard=shard.index, epoch=epoch, error=message
-                    )
-                    self.say(message.splitlines()[0])
-            case on.SnapshotsForked(host, checkpoint, unit):
-                self.record("snapshots_forked", checkpoint=checkpoint, host=host, unit=unit)
-            case on.CheckpointFailed(checkpoint, message):
-                self.checkpoint_failed(checkpoint, message)
+            case notices.Scaled(request, before, pause_ms):
+                now = len(request.slots)
+                self.say(f"{request.operator} scaled from {before} to {now} shards, its input paused for {pause_ms} ms")
+            case notices.ScaleGivenUp(request, reason):
+                self.say(f"{request.operator} was not scaled: {reason}")
+            case notices.OperatorFailed(error=error):
+                self.say(error.splitlines()[0])
+            case notices.Warning(message):
+                self.say(message)
+        self._journal.record(notice.kind, **notice.record())
 
     def warning(self, message: str) -> None:
-        self.record("warning", message=message)
-        self.say(message)
+        self.notice(notices.Warning(message))
 
     def malformed(self, source: str, epoch: Epoch, aside: Aside) -> None:
-        self.record(
-            "malformed_lines",
-            source=source,
-            epoch=epoch,
-            lines=aside.lines,
-            files=list(aside.files[:10]),
-            first=aside.first,
-        )
+        self.notice(notices.MalformedLines(source, epoch, aside.lines, tuple(aside.files[:10]), aside.first))
         self.say(f"source {source}: {aside.lines:,} lines do not fit the schema and were put aside as dead letters")
 
     def hot_key(self, hot: HotKey) -> None:
-        self.record("hot_key", operator=hot.operator, key=hot.key, share=hot.share)
+        self.notice(notices.HotKey(OperatorName(hot.operator), hot.key, hot.share))
         self.say(
             f"{hot.operator}: key {hot.key} has {hot.share:.0%} of the rows, and one key is never divided: let Spark add its rows"
             " up first (combine=), or make it several keys"
@@ -268,41 +223,35 @@ class JournalWriter:
             for said in message["shards"]
             for shard in [ShardId(OperatorName(said["shard"][0]), said["shard"][1])]
         }
-        self.record("host_load", host=load.host, cpu=load.cpu, memory=message.get("memory"), shards=shards)
+        self.notice(notices.HostLoad(load.host, load.cpu, message.get("memory"), shards))
 
     def host_ready(self, link: HostLink) -> None:
-        self.record("host_ready", host=link.id, pid=link.process.pid, address=str(link.address))
+        self.notice(notices.HostReady(link.id, link.process.pid, str(link.address)))
 
-    def snapshot_written(self, checkpoint: int, message: Mapping[str, Any]) -> None:
-        name = f"{message['shard'][0]}/{message['shard'][1]}"
-        self.record(
-            "snapshot_written", checkpoint=checkpoint, shard=name, bytes=message["file"]["bytes"], ms=message["ms"],
-            serialise_ms=message["serialise_ms"], sync_ms=message.get("sync_ms"),
-        )  # fmt: skip
-
-    def inflight_saved(self, checkpoint: int, stream: str, epoch: int, size: int) -> None:
-        self.record("inflight_saved", checkpoint=checkpoint, stream=stream, epoch=epoch, bytes=size)
-
-    def checkpoint_failed(self, checkpoint: int, error: str) -> None:
-        """Told by whoever could not write, and again when it is given up: it is one failure."""
-        if checkpoint in self._failed_checkpoints:
-            return
-        self._failed_checkpoints[checkpoint] = error
-        self._checkpoint_error = f"checkpoint {checkpoint} failed: {headline(error)}"
-        self.record("checkpoint_failed", checkpoint=checkpoint, error=error)
-        self.say(self._checkpoint_error)
+    def snapshot_written(self, checkpoint: CheckpointId, message: Mapping[str, Any]) -> None:
+        shard = ShardId(OperatorName(message["shard"][0]), message["shard"][1])
+        self.notice(
+            notices.SnapshotWritten(
+                checkpoint,
+                shard,
+                message["file"]["bytes"],
+                message["ms"],
+                message["serialise_ms"],
+                message.get("sync_ms"),
+            )
+        )
 
     def restored(self, sizes: Iterable[tuple[str, int, int]]) -> None:
         """Shards are back, so large."""
         self._restored_bytes |= {ShardId(OperatorName(operator), index): size for operator, index, size in sizes}
 
-    def checkpoint_committed(self, checkpoint: int, epoch: int, size: int) -> None:
+    def checkpoint_committed(self, checkpoint: CheckpointId, epoch: int, size: int) -> None:
         begun, _ = self._checkpoint.pop(checkpoint, (time.monotonic(), 0))
         ms = round((time.monotonic() - begun) * 1000)
         self._last_checkpoint = CheckpointStatus(checkpoint, epoch, size, ms)
         self._checkpoints += 1
         self._checkpoint_error = ""
-        self.record("checkpoint_committed", checkpoint=checkpoint, bytes=size, ms=ms)
+        self.notice(notices.CheckpointCommitted(checkpoint, size, ms))
 
     # -- the picture ----------------------------------------------------------------------------------------------
 

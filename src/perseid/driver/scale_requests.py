@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from perseid.driver.loads import Loads
-from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine import notices
 from perseid.errors import ScaleFailed, StorageFailed
 from perseid.graph.graph import Graph
 from perseid.graph.nodes import StatefulNode
@@ -88,13 +88,13 @@ class ScaleRequests:
             raise ScaleFailed(f"operator {operator!r}: its state cannot be divided by key: " + "; ".join(found))
         return OperatorName(operator)
 
-    def told(self, command: do.Command) -> None:
+    def told(self, notice: notices.Scaled | notices.ScaleGivenUp) -> None:
         """The controller says how one ended."""
-        match command:
-            case do.ScaleEnded(request, before, pause_ms, duration_ms):
+        match notice:
+            case notices.Scaled(request, before, pause_ms, duration_ms):
                 shards = len(request.slots)
                 self._future(request).set_result(Scaled(request.operator, before, shards, pause_ms, duration_ms))
-            case do.ScaleGivenUp(request, reason, False):
+            case notices.ScaleGivenUp(request, reason, False):
                 error = ScaleFailed(f"operator {request.operator!r} keeps its shards: {reason}")
                 self._future(request).set_exception(error)
 

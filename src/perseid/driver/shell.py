@@ -24,7 +24,7 @@ from perseid.clocks import EpochTime, steady_ms, wall_ms
 from perseid.driver.admission import Admission
 from perseid.driver.backups import HostBackups
 from perseid.driver.hosts import HostLink, Hosts
-from perseid.driver.journal_writer import JournalWriter
+from perseid.driver.journal_writer import JournalWriter, Shape
 from perseid.driver.loads import Loads
 from perseid.driver.reports import Report, Reports
 from perseid.driver.root_history import check_owner, own_root, read_history
@@ -36,6 +36,7 @@ from perseid.driver.unit_workers import Workers
 from perseid.driver.watermarks import EventTimes, event_time_key, event_times, inputs_of_sources
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine import notices
 from perseid.engine.controller import Controller, EngineSettings
 from perseid.engine.event_time_alignment import EventTimeAlignment
 from perseid.engine.progress import Progress
@@ -198,12 +199,12 @@ class Shell:
             self.backups,
             self.admission.write_commits,
         )
-        self.journal_writer.app_started(self.lease.generation, self.controller, past, hosts, **self._shape())
+        self.journal_writer.app_started(self.lease.generation, self.controller, past, hosts, self._shape())
 
-    def _shape(self) -> dict[str, Any]:
+    def _shape(self) -> Shape:
         """What a picture of the application needs, for the journal."""
         scheme = self.settings.checkpoint
-        return {"graph": outline(self.graph), "scheme": scheme.name, "period_ms": scheme.period.ms}
+        return Shape(outline(self.graph), scheme.name, scheme.period.ms)
 
     def begin(self) -> None:
         """From here on it runs."""
@@ -222,7 +223,7 @@ class Shell:
             warnings.warn(message, PerseidWarning, stacklevel=2)
 
     def _unreadable(self, checkpoint: CheckpointId, error: Exception) -> None:
-        self.journal_writer.record("checkpoint_failed", checkpoint=checkpoint, error=str(error))
+        self.journal_writer.notice(notices.CheckpointFailed(checkpoint, str(error)))
         self.journal_writer.say(f"checkpoint {checkpoint} cannot be used: {error}")
 
     def _specs(self) -> tuple[OperatorSpec, ...]:
@@ -321,13 +322,11 @@ class Shell:
             case "restored":
                 self.journal_writer.restored(message["sizes"])
                 if message["copies"]:
-                    self.journal_writer.record("shards_restored", host=link.id, copies=message["copies"])
+                    self.journal_writer.notice(notices.ShardsRestored(link.id, message["copies"]))
             case "backed_up":
                 self.backups.told(link.id, message)
             case "gave_way":
-                self.journal_writer.record(
-                    "snapshot_awaited", host=link.id, checkpoint=message["checkpoint"], ms=message["ms"]
-                )
+                self.journal_writer.notice(notices.SnapshotAwaited(link.id, message["checkpoint"], message["ms"]))
             case "written":
                 self.journal_writer.snapshot_written(message["checkpoint"], message)
             case "load":
@@ -408,7 +407,7 @@ class Shell:
             )
         self._fail(message)
 
-    def _carry_out(self, commands: tuple[do.Command, ...]) -> None:
+    def _carry_out(self, commands: tuple[notices.Outcome, ...]) -> None:
         wanted, finished = None, False
         for command in commands:
             match command:
@@ -438,7 +437,7 @@ class Shell:
                     self.backups.lost(host)
                 case do.AskToScale(wish):
                     self.scale_requests.ask(wish.operator, wish.shards, wish.reason)
-                case do.ScaleEnded() | do.ScaleGivenUp():
+                case notices.Scaled() | notices.ScaleGivenUp():
                     self.reports.keep_only(self.controller.routing.routes)
                     self.scale_requests.told(command)
                 case do.Answered():
@@ -458,10 +457,10 @@ class Shell:
                     self.hosts.broadcast(ask_message(command))
                 case do.Quieten(anew):
                     self.hosts.broadcast({"kind": "quieten", "anew": anew})
-                case do.RecoveryBegan():
+                case notices.RecoveryStarted():
                     self.reports.keep_only(self.controller.routing.routes)
-                case do.RecoveryEnded() | do.CheckpointBegan() | do.Noted() | do.ScaleBegan():
-                    pass
+                case notices.Notice():
+                    pass  # the journal has it
                 case do.SaveInflight() | do.CommitCheckpoint() | do.AbortCheckpoint() | do.WritePartition() | do.Trim():
                     self.storage_worker.submit(command)
                 case _:
@@ -498,7 +497,7 @@ class Shell:
             self.hosts.stop()
         with contextlib.suppress(Exception):
             self.workers.join()
-            self.journal_writer.record("app_stopped", reason=error or "finished", unsaved=unsaved)
+            self.journal_writer.notice(notices.AppStopped(error or "finished", unsaved))
         with contextlib.suppress(Exception):
             self._undo.close()
         self._ended(error, unsaved)

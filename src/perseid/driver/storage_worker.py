@@ -15,6 +15,7 @@ from perseid.driver.backups import HostBackups
 from perseid.driver.journal_writer import JournalWriter
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine import notices
 from perseid.graph.graph import Graph
 from perseid.graph.topology import Topology
 from perseid.spark.streams import Streams
@@ -73,14 +74,14 @@ class StorageWorker:
                     case do.WritePartition(operator, _, _, version):
                         self._post(on.PartitionWritten(operator, version, str(error)))
                     case do.AbortCheckpoint() | do.Trim():
-                        self._journal_writer.record("storage_failed", command=type(command).__name__, error=str(error))
+                        self._journal_writer.notice(notices.StorageFailed(type(command).__name__, str(error)))
 
     def _store(self, command: do.StorageCommand) -> None:
         match command:
             case do.SaveInflight(checkpoint, stream, epoch):
                 path = layout.inflight(checkpoint, stream, epoch)
                 size = self._streams.save_inflight(stream, epoch, path)
-                self._journal_writer.inflight_saved(checkpoint, stream, epoch, size)
+                self._journal_writer.notice(notices.InflightSaved(checkpoint, stream, epoch, size))
                 self._post(on.InflightSaved(checkpoint, stream, epoch, path))
             case do.CommitCheckpoint(pending, scheme, covered):
                 self._commit_checkpoint(pending, scheme, {**pending.cuts, **covered})

@@ -16,17 +16,16 @@ from perseid.checkpoint.lifecycle import CompletedCheckpoint, PendingCheckpoint,
 from perseid.checkpoint.policy import Decision, Policy, Reason, Standing
 from perseid.checkpoint.recovery_line import with_snapshot
 from perseid.checkpoint.schemes import Scheme
-from perseid.checkpoint.size_reports import Noted, SizeReport
+from perseid.checkpoint.size_reports import SizeReport
 from perseid.engine.commands import (
     AbortCheckpoint,
-    CheckpointBegan,
-    Command,
     CommitCheckpoint,
     SaveInflight,
     TakeSnapshots,
     Trim,
 )
 from perseid.engine.events import CheckpointCommitted, InflightSaved, SnapshotsForked, SnapshotWritten
+from perseid.engine.notices import CheckpointDecided, Outcome, PeriodTooShort
 from perseid.engine.pipeline import Pipeline
 from perseid.graph.topology import Topology
 from perseid.scaling.routing import Route, RoutingTable
@@ -71,17 +70,17 @@ class Checkpointing:
 
     # -- when -----------------------------------------------------------------------------------------------------
 
-    def running(self, now_ms: int) -> tuple[Command, ...]:
+    def running(self, now_ms: int) -> tuple[Outcome, ...]:
         """The application runs, again."""
         return self.policy.begin(now_ms)
 
-    def sized(self, report: SizeReport, now_ms: int) -> tuple[Command, ...]:
+    def sized(self, report: SizeReport, now_ms: int) -> tuple[Outcome, ...]:
         return self.policy.take_in(report, now_ms)
 
-    def repartitioned(self, shards: Iterable[ShardId], now_ms: int) -> tuple[Command, ...]:
+    def repartitioned(self, shards: Iterable[ShardId], now_ms: int) -> tuple[Outcome, ...]:
         return self.policy.repartitioned(frozenset(shards), now_ms)
 
-    def start_if_due(self, now_ms: int, pipeline: Pipeline, routing: RoutingTable) -> tuple[Command, ...]:
+    def start_if_due(self, now_ms: int, pipeline: Pipeline, routing: RoutingTable) -> tuple[Outcome, ...]:
         """Is it time, and is there anything new to save?"""
         self.now_ms = now_ms
         commands = self.policy.advance(now_ms)
@@ -104,7 +103,7 @@ class Checkpointing:
             u for u, s in pipeline.units.items() if s.position > (newest.own_cut(u) if newest else Epoch(0))
         )
 
-    def last(self, now_ms: int, pipeline: Pipeline, routing: RoutingTable) -> tuple[Command, ...]:
+    def last(self, now_ms: int, pipeline: Pipeline, routing: RoutingTable) -> tuple[Outcome, ...]:
         """The application ends: save what is new."""
         moved = self._moved(pipeline)
         one = next((u.name for u in self.topology.units if u.name in moved), None) if self.scheme.individual else None
@@ -112,7 +111,7 @@ class Checkpointing:
 
     # -- where ----------------------------------------------------------------------------------------------------
 
-    def start(self, now_ms: int, pipeline: Pipeline, routing: RoutingTable, decision: Decision) -> tuple[Command, ...]:
+    def start(self, now_ms: int, pipeline: Pipeline, routing: RoutingTable, decision: Decision) -> tuple[Outcome, ...]:
         """Command all units at once; sources get their token with it. A unit alone has its token where it stands."""
         self.last_started_ms, self.decision = now_ms, decision
         units = tuple(u for u in self.topology.units if decision.units is None or u.name in decision.units)
@@ -141,7 +140,7 @@ class Checkpointing:
             self._route(aligner.start(token if not aligner.upstream else None))
         for aligner in self.aligners.values():
             self._cut_known(aligner)
-        began = CheckpointBegan(self.pending.id, decision)
+        began = CheckpointDecided(self.pending.id, decision)
         return (began, *self.policy.started(decision, now_ms), *self.saves_due(pipeline))
 
     def _route(self, commands: tuple[AlignmentCommand, ...]) -> None:
@@ -159,7 +158,7 @@ class Checkpointing:
         found = pending.cut_known(aligner.unit, aligner.cut)
         self.unsaved += [SaveInflight(pending.id, stream, epoch) for stream, epoch in found]
 
-    def saves_due(self, pipeline: Pipeline) -> tuple[Command, ...]:
+    def saves_due(self, pipeline: Pipeline) -> tuple[Outcome, ...]:
         """In-flight epochs that are there by now; a cut may lie at an epoch that is still being worked on."""
         if not self.unsaved:
             return ()
@@ -175,11 +174,11 @@ class Checkpointing:
             return unit in self.topology.source_units and self.policy.ponders(now_ms)
         return aligner.holds_back(epoch)
 
-    def snapshots_due(self, pipeline: Pipeline, routing: RoutingTable) -> tuple[Command, ...]:
+    def snapshots_due(self, pipeline: Pipeline, routing: RoutingTable) -> tuple[Outcome, ...]:
         """Units that stand at their cut take their snapshots now."""
         if self.pending is None:
             return ()
-        commands: list[Command] = []
+        commands: list[Outcome] = []
         for unit, aligner in self.aligners.items():
             state = pipeline.units[unit]
             if not state.idle or unit in self.forking or not aligner.due(state.finished):
@@ -202,39 +201,38 @@ class Checkpointing:
         """How large these shards were when they were last saved; None if they never were."""
         return self.newest.own_size(unit, {route.shard: route.slots for route in routes}) if self.newest else None
 
-    def _waited(self, unit: UnitName, epoch: Epoch) -> list[Command]:
+    def _waited(self, unit: UnitName, epoch: Epoch) -> list[Outcome]:
         """A period shorter than an epoch gets fewer checkpoints than it asks for: say so, once."""
         assert self.pending is not None
         waited_ms = self.now_ms - self.pending.started_ms
         if self.warned or waited_ms <= self.scheme.period.ms:
             return []
         self.warned = True
-        facts = {"unit": unit, "epoch": epoch, "waited_ms": waited_ms, "period_ms": self.scheme.period.ms}
-        return [Noted("period_too_short", facts)]
+        return [PeriodTooShort(unit, epoch, waited_ms, self.scheme.period.ms)]
 
-    def forked(self, event: SnapshotsForked) -> tuple[Command, ...]:
+    def forked(self, event: SnapshotsForked) -> tuple[Outcome, ...]:
         if self.pending is None or self.pending.id != event.checkpoint:
             return ()
         self.forking[event.unit].discard(event.host)
         return tuple(self._unit_taken(event.unit)) if not self.forking[event.unit] else ()
 
-    def _unit_taken(self, unit: UnitName) -> list[Command]:
+    def _unit_taken(self, unit: UnitName) -> list[Outcome]:
         self._route(self.aligners[unit].snapshot_taken())
         return self._complete()
 
-    def written(self, event: SnapshotWritten) -> tuple[Command, ...]:
+    def written(self, event: SnapshotWritten) -> tuple[Outcome, ...]:
         if self.pending is None or self.pending.id != event.checkpoint:
             return ()
         self.pending.shard_saved(event.shard, event.snapshot)
         return tuple(self._complete())
 
-    def inflight_saved(self, event: InflightSaved) -> tuple[Command, ...]:
+    def inflight_saved(self, event: InflightSaved) -> tuple[Outcome, ...]:
         if self.pending is None or self.pending.id != event.checkpoint:
             return ()
         self.pending.inflight_saved(event.stream, event.epoch, event.path)
         return tuple(self._complete())
 
-    def _complete(self) -> list[Command]:
+    def _complete(self) -> list[Outcome]:
         if self.pending is None or self.committing or not self.pending.complete:
             return []
         if not all(aligner.taken for aligner in self.aligners.values()):
@@ -287,7 +285,7 @@ class Checkpointing:
             return len(kept) >= self.keep
         return all(len({c.cuts[unit] for c in kept}) >= self.keep for unit in self.everybody)
 
-    def abort(self, reason: str) -> tuple[Command, ...]:
+    def abort(self, reason: str) -> tuple[Outcome, ...]:
         """Give up the one on its way; one whose parts are all durable already needs nobody any more and goes on."""
         if self.pending is None or self.committing:
             return ()

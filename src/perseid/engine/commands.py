@@ -1,7 +1,7 @@
 """Commands: what the controller wants done. Frozen, comparable, printable; a shell carries them out.
 
 Each belongs to one group, by who carries it out: ``HostCommand``, ``PoolCommand``, ``UnitCommand``, ``StreamCommand``, ``LedgerCommand``,
-``StorageCommand``, ``Reply``; a ``Notice`` is for people alone. A shell matches all of them, so that a new one cannot be forgotten.
+``StorageCommand``, ``Reply``. A shell matches all of them, so that a new one cannot be forgotten.
 """
 
 from __future__ import annotations
@@ -10,13 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from perseid.checkpoint.lifecycle import CompletedCheckpoint, PendingCheckpoint, SnapshotPart
-from perseid.checkpoint.policy import Decision
 from perseid.checkpoint.size_reports import AskSizes as AskSizes
-from perseid.checkpoint.size_reports import Noted as Noted
 from perseid.checkpoint.size_reports import Quieten as Quieten
-from perseid.recovery.plan import RecoveryPlan
 from perseid.scaling.bottleneck import ScaleWish
-from perseid.scaling.machine import ScaleRequest
 from perseid.scaling.routing import Route, RoutingTable, Shards
 from perseid.vocabulary import (
     Attempt,
@@ -87,23 +83,6 @@ class CommitEpoch:
 
     unit: UnitName
     epoch: Epoch
-
-
-@dataclass(frozen=True, slots=True)
-class RecoveryBegan:
-    """For the journal: a recovery was planned."""
-
-    reason: str
-    plan: RecoveryPlan
-
-
-@dataclass(frozen=True, slots=True)
-class RecoveryEnded:
-    """For the journal: everything lost is back."""
-
-    plan: RecoveryPlan
-    duration_ms: int
-    phases_ms: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,32 +159,6 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class ScaleBegan:
-    """For the journal: an operator is to be scaled."""
-
-    request: ScaleRequest
-
-
-@dataclass(frozen=True, slots=True)
-class ScaleEnded:
-    """For the journal, and for whoever asked: an operator was scaled."""
-
-    request: ScaleRequest
-    before: int  # shards
-    pause_ms: int  # so long its unit was held
-    duration_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class ScaleGivenUp:
-    """For the journal, and for whoever asked: the operator has the shards it had; ``again``: another attempt follows."""
-
-    request: ScaleRequest
-    reason: str
-    again: bool
-
-
-@dataclass(frozen=True, slots=True)
 class ReplayShards:
     """Feed restored shards the epochs they missed; nothing reaches sinks."""
 
@@ -218,14 +171,6 @@ class ReplayShards:
     release: Epoch
     set_aside: Mapping[Epoch, frozenset[OperatorName]] = field(default_factory=dict)  # with rows in the dead letters
     again: bool = False  # a replay failed before: streams from other units may know hosts that are gone
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointBegan:
-    """For the journal: a checkpoint was decided on, and why."""
-
-    checkpoint: CheckpointId
-    decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,20 +253,9 @@ LedgerCommand = AdmitEpoch | CommitEpoch
 StorageCommand = SaveInflight | CommitCheckpoint | AbortCheckpoint | WritePartition | Trim
 """Slow work on the root, carried out in the order of the commands."""
 
-Reply = Answered | ScaleEnded | ScaleGivenUp | AskToScale
+Reply = Answered | AskToScale
 """To whoever asked for something, or will ask for it."""
 
-Notice = RecoveryBegan | RecoveryEnded | CheckpointBegan | ScaleBegan | Noted
-"""For the journal: nothing is to be done."""
-
 Command = (
-    HostCommand
-    | PoolCommand
-    | UnitCommand
-    | StreamCommand
-    | LedgerCommand
-    | StorageCommand
-    | Reply
-    | Notice
-    | StopApplication
+    HostCommand | PoolCommand | UnitCommand | StreamCommand | LedgerCommand | StorageCommand | Reply | StopApplication
 )

@@ -19,6 +19,7 @@ from perseid.checkpoint.size_reports import SizeReport
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.checkpointing import Checkpointing
+from perseid.engine.notices import Outcome
 from perseid.engine.pipeline import Pipeline
 from perseid.engine.progress import Phase
 from perseid.engine.recovering import Recovering
@@ -131,7 +132,7 @@ class Controller:
 
     # -- events ---------------------------------------------------------------------------------------------------
 
-    def handle(self, event: on.Event, now_ms: int) -> tuple[do.Command, ...]:
+    def handle(self, event: on.Event, now_ms: int) -> tuple[Outcome, ...]:
         """Take in one event; return what must be done."""
         if now_ms > self.now_ms:
             self.now_ms = now_ms
@@ -159,10 +160,10 @@ class Controller:
                 commands = self._take_in(event)
         return commands if partial else (*commands, *self._advance())
 
-    def _sized(self, report: SizeReport) -> tuple[do.Command, ...]:
+    def _sized(self, report: SizeReport) -> tuple[Outcome, ...]:
         return self.checkpoints.sized(report, self.now_ms) if self.recovering is None else ()
 
-    def _take_in(self, event: on.RareEvent) -> tuple[do.Command, ...]:
+    def _take_in(self, event: on.RareEvent) -> tuple[Outcome, ...]:
         match event:
             case on.SizeHalved() | on.SizeTurned():
                 return self._sized(event)
@@ -226,9 +227,9 @@ class Controller:
                 assert_never(event)
         return ()
 
-    def bury(self, deaths: tuple[Death, ...]) -> tuple[do.Command, ...]:
+    def bury(self, deaths: tuple[Death, ...]) -> tuple[Outcome, ...]:
         """Hosts died: their shards are lost. Whatever number of them, whoever saw it: one recovery."""
-        commands: list[do.Command] = []
+        commands: list[Outcome] = []
         for death in deaths:
             self.hosts.discard(death.host)
             self.unit_ends.host_died(death.host)
@@ -240,12 +241,12 @@ class Controller:
                 commands += self.recovery.lose(shards, f"host {death.host}: {death.reason}", detect_ms=death.silent_ms)
         return tuple(commands)
 
-    def _checkpoint_committed(self, event: on.CheckpointCommitted) -> tuple[do.Command, ...]:
+    def _checkpoint_committed(self, event: on.CheckpointCommitted) -> tuple[Outcome, ...]:
         self.trims += self.checkpoints.committed(event)
         self.detector.trouble_ended()
         return self.trim()
 
-    def trim(self) -> tuple[do.Command, ...]:
+    def trim(self) -> tuple[Outcome, ...]:
         """Let go what newer checkpoints cover; but not while a recovery is on its way back from an older one."""
         if self.recovering is not None and self.recovering.plan is not None:
             return ()
@@ -255,7 +256,7 @@ class Controller:
             self.set_aside = {key: mine for key, mine in self.set_aside.items() if key[1] >= self.oldest_epoch}
         return (*trims, *self.released())
 
-    def released(self) -> list[do.Command]:
+    def released(self) -> list[Outcome]:
         """Stream epochs that nobody will ask for again: every consumer is past them, or a checkpoint covers them."""
         pending, newest = self.checkpoints.pending, self.checkpoints.newest
         needless: dict[StreamName, Epoch] = {}
@@ -289,10 +290,10 @@ class Controller:
 
     # -- what follows from what is true now -----------------------------------------------------------------------
 
-    def _advance(self) -> tuple[do.Command, ...]:
+    def _advance(self) -> tuple[Outcome, ...]:
         if self.error is not None:
             return self._end()
-        commands: list[do.Command] = []
+        commands: list[Outcome] = []
         for _ in range(self.pool.to_start(len(self.hosts), self.starting_hosts)):
             self.starting_hosts += 1
             commands.append(do.StartHost())
@@ -311,7 +312,7 @@ class Controller:
             commands += self._finish()
         return tuple(commands)
 
-    def cancel(self, unit: UnitName) -> list[do.Command]:
+    def cancel(self, unit: UnitName) -> list[Outcome]:
         """Let the unit come to rest."""
         state = self.pipeline.units[unit]
         if state.idle or state.cancelled:
@@ -336,8 +337,8 @@ class Controller:
             unit, attempt, first, last, shards, routing, self.pipeline.consumed(unit), aside, again=again
         )
 
-    def _run(self) -> list[do.Command]:
-        commands: list[do.Command] = []
+    def _run(self) -> list[Outcome]:
+        commands: list[Outcome] = []
         if self.phase == "starting":
             return commands
         waiting = set[UnitName]()
@@ -381,7 +382,7 @@ class Controller:
             checkpoint = self.recovery.chosen(self.recovering.plan)
         return checkpoint.own_cut(unit) if checkpoint else Epoch(0)
 
-    def _snapshots(self) -> tuple[do.Command, ...]:
+    def _snapshots(self) -> tuple[Outcome, ...]:
         commands = (
             *self.checkpoints.snapshots_due(self.pipeline, self.routing),
             *self.checkpoints.saves_due(self.pipeline),
@@ -392,7 +393,7 @@ class Controller:
                 self.detector.work_began(command.host, self.now_ms, size)
         return commands
 
-    def _finish(self) -> list[do.Command]:
+    def _finish(self) -> list[Outcome]:
         """Everything admitted is done: one last checkpoint, so that the next start has nothing to replay; then stop."""
         if self.checkpoints.pending is not None:
             return []
@@ -402,7 +403,7 @@ class Controller:
             return list(self._end(unsaved=self.final_failure))
         return [*self.checkpoints.last(self.now_ms, self.pipeline, self.routing), *self._snapshots()]
 
-    def _end(self, unsaved: str | None = None) -> tuple[do.Command, ...]:
+    def _end(self, unsaved: str | None = None) -> tuple[Outcome, ...]:
         self.phase = "failed" if self.error else "stopped"
         return (do.StopApplication(self.error, unsaved),)
 

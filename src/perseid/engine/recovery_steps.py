@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, assert_never
 from perseid.checkpoint.lifecycle import CompletedCheckpoint, bytes_of
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine import notices
+from perseid.engine.notices import Outcome
 from perseid.engine.recovering import Recovering
 from perseid.recovery.plan import ApplicationRecovery, Observation, RecoveryPlan, ShardRecovery, decide
 from perseid.scaling.routing import partition_routing_state, place
@@ -36,9 +38,7 @@ class RecoverySteps:
     def __init__(self, controller: Controller) -> None:
         self._of = controller
 
-    def lose(
-        self, shards: set[ShardId], reason: str, *, everything: bool = False, detect_ms: int = 0
-    ) -> list[do.Command]:
+    def lose(self, shards: set[ShardId], reason: str, *, everything: bool = False, detect_ms: int = 0) -> list[Outcome]:
         """These shards are gone: a recovery begins, or begins anew with all that is not yet back."""
         of = self._of
         everything |= of.settings.scheme.replays_sources
@@ -51,7 +51,7 @@ class RecoverySteps:
             of.recovering.everything |= everything
         return [*given_up, *of.checkpoints.abort(reason)]
 
-    def restore_failed(self, event: on.RestoreFailed) -> tuple[do.Command, ...]:
+    def restore_failed(self, event: on.RestoreFailed) -> tuple[Outcome, ...]:
         of, recovering = self._of, self._of.recovering
         if recovering is None or recovering.plan is None or recovering.version != event.version:
             return ()
@@ -62,7 +62,7 @@ class RecoverySteps:
         recovering.restart(set(), event.message, of.now_ms)
         return ()
 
-    def advance(self) -> list[do.Command]:
+    def advance(self) -> list[Outcome]:
         """The next step, if it can be taken."""
         of, recovering = self._of, self._of.recovering
         assert recovering is not None
@@ -70,7 +70,7 @@ class RecoverySteps:
             of.phase = "recovering"
         if recovering.plan is None:
             return self._plan(recovering)
-        commands: list[do.Command] = []
+        commands: list[Outcome] = []
         if recovering.refused and of.now_ms >= recovering.not_before_ms:
             commands += [self._write_down(operator) for operator in sorted(recovering.unwritten)]
             recovering.unwritten.clear()
@@ -86,16 +86,20 @@ class RecoverySteps:
                 state.not_before_ms = 0
             of.recovering = None
             duration = of.now_ms - recovering.since_ms
-            commands.append(do.RecoveryEnded(recovering.plan, duration, dict(recovering.phases_ms)))
+            commands.append(
+                notices.RecoveryFinished(
+                    recovering.plan, duration, dict(recovering.phases_ms), recovering.reason == "start"
+                )
+            )
             again = of.checkpoints.repartitioned(of.routing.routes, of.now_ms) if recovering.divided else ()
             commands += again or of.checkpoints.running(of.now_ms)
             commands += of.trim() if of.trims else ()
         return commands
 
-    def _plan(self, recovering: Recovering) -> list[do.Command]:
+    def _plan(self, recovering: Recovering) -> list[Outcome]:
         of = self._of
         affected = set(of.pipeline.units) if recovering.everything else of.topology.units_of(recovering.lost)
-        commands: list[do.Command] = []
+        commands: list[Outcome] = []
         for unit in sorted(affected):
             commands += of.cancel(unit)
         busy = [u for u in sorted(affected) if not of.pipeline.units[u].idle]
@@ -134,7 +138,7 @@ class RecoverySteps:
         recovering.plan = plan
         recovering.lost |= set(plan.shards)
         recovering.step_done("reload", of.now_ms)
-        commands.append(do.RecoveryBegan(recovering.reason, plan))
+        commands.append(notices.RecoveryStarted(recovering.reason, plan))
         return [*commands, *self._restore(recovering, plan)]
 
     def _may_divide(self, recovering: Recovering, plan: ShardRecovery) -> bool:
@@ -147,11 +151,11 @@ class RecoverySteps:
         bounded = all(after[o] <= ways * of.topology.operators[o] for o in operators)  # loss after loss must not add up
         return ready and bounded and min(ways, len(of.hosts)) > 1 and bool(plan.replay)
 
-    def _divide(self, recovering: Recovering) -> list[do.Command]:
+    def _divide(self, recovering: Recovering) -> list[Outcome]:
         """Every lost shard becomes several, each of which has less to read and less to replay: a scale out of what is lost (S4)."""
         of = self._of
         recovering.divided = True
-        commands: list[do.Command] = []
+        commands: list[Outcome] = []
         for operator in sorted({shard.operator for shard in recovering.lost}):
             routes = of.routing.of(operator)
             ranges = [part for r in routes if r.shard in recovering.lost for part in self._pieces(r.slots)]
@@ -175,7 +179,7 @@ class RecoverySteps:
         shards, declared = of.routing.shards(operator), of.topology.operators[operator]
         return do.WritePartition(operator, declared, shards, recovering.writing[operator])
 
-    def written_down(self, event: on.PartitionWritten) -> list[do.Command]:
+    def written_down(self, event: on.PartitionWritten) -> list[Outcome]:
         """The ledger knows of the division; or could not be written, which is tried until it can."""
         of, recovering = self._of, self._of.recovering
         if recovering is None or recovering.writing.get(event.operator) != event.version:
@@ -226,9 +230,9 @@ class RecoverySteps:
             waits = f"{len(of.hosts)} of {of.pool.hosts} hosts are there"
         return [f"recovering for {took_ms / 1000:.0f} s, {waits} ({recovering.reason})"]
 
-    def _restore(self, recovering: Recovering, plan: RecoveryPlan) -> list[do.Command]:
+    def _restore(self, recovering: Recovering, plan: RecoveryPlan) -> list[Outcome]:
         of = self._of
-        commands: list[do.Command] = []
+        commands: list[Outcome] = []
         chosen = self.chosen(plan)
         of.restored = plan.checkpoint
         inflight = dict(chosen.inflight) if chosen else {}
@@ -273,10 +277,10 @@ class RecoverySteps:
         """The checkpoint that a plan goes back to."""
         return next((c for c in self._of.checkpoints.completed if c.id == plan.checkpoint), None)
 
-    def _replay(self, recovering: Recovering, plan: ShardRecovery, units: set[UnitName]) -> list[do.Command]:
+    def _replay(self, recovering: Recovering, plan: ShardRecovery, units: set[UnitName]) -> list[Outcome]:
         """Feed restored shards what they missed, unless kept input has brought them there already."""
         of = self._of
-        commands: list[do.Command] = []
+        commands: list[Outcome] = []
         for unit in sorted(units):
             last = plan.replay[unit][1]
             mine = [s for s in plan.shards if of.topology.unit_of(s.operator) == unit]

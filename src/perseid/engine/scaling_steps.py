@@ -13,6 +13,8 @@ from perseid.checkpoint.lifecycle import bytes_of
 from perseid.checkpoint.policy import Decision, Reason
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine import notices
+from perseid.engine.notices import Outcome
 from perseid.scaling.bottleneck import HostLoad
 from perseid.scaling.machine import ATTEMPTS, ScaleRequest, Scaling
 from perseid.scaling.routing import Route, Shards, numbered, partition_routing_state, place
@@ -33,16 +35,16 @@ class ScalingSteps:
 
     # -- what happens ---------------------------------------------------------------------------------------------
 
-    def requested(self, request: ScaleRequest) -> tuple[do.Command, ...]:
+    def requested(self, request: ScaleRequest) -> tuple[Outcome, ...]:
         of = self._of
         refusal = self._refusal(request)
         if refusal is not None:
-            return (do.ScaleGivenUp(request, refusal, again=False),)
+            return (notices.ScaleGivenUp(request, refusal, again=False),)
         if tuple(r.slots for r in of.routing.of(request.operator)) == request.slots:
-            return (do.ScaleEnded(request, len(request.slots), 0, 0),)
+            return (notices.Scaled(request, len(request.slots), 0, 0),)
         of.scaling = Scaling(request, of.topology.unit_of(request.operator), of.now_ms)
         of.pool = of.pool.growing(len(request.slots))
-        return (do.ScaleBegan(request),)
+        return (notices.ScaleStarted(request),)
 
     def _refusal(self, request: ScaleRequest) -> str | None:
         of = self._of
@@ -52,7 +54,7 @@ class ScalingSteps:
             return "the application is stopping"
         return None
 
-    def loaded(self, load: HostLoad) -> tuple[do.Command, ...]:
+    def loaded(self, load: HostLoad) -> tuple[Outcome, ...]:
         """A host says what it had to do; with a policy, an operator may want other shards (S5)."""
         of = self._of
         if of.bottlenecks is None or of.recovering is not None or of.stopping:
@@ -64,7 +66,7 @@ class ScalingSteps:
         if self._of.scaling is not None and event.version == self._of.scaling.version:
             self._of.scaling.answered(event.host, event.reached)
 
-    def restore_failed(self, event: on.RestoreFailed) -> list[do.Command]:
+    def restore_failed(self, event: on.RestoreFailed) -> list[Outcome]:
         of, scaling = self._of, self._of.scaling
         if scaling is None or event.version != scaling.version:
             return []
@@ -73,13 +75,13 @@ class ScalingSteps:
             of.checkpoints.discard(newest.id)
         return self.give_up(event.message, again=event.corrupt or event.storage)
 
-    def host_died(self, host: HostId) -> list[do.Command]:
+    def host_died(self, host: HostId) -> list[Outcome]:
         scaling = self._of.scaling
         if scaling is None or host not in scaling.hosts:
             return []
         return self.give_up(f"host {host} died while it prepared new shards", again=True)
 
-    def replay_ended(self, failure: on.UnitFailed | None) -> list[do.Command]:
+    def replay_ended(self, failure: on.UnitFailed | None) -> list[Outcome]:
         """Epochs were fed to the new shards, or could not be."""
         of, scaling = self._of, self._of.scaling
         of.scale_replay = None
@@ -91,7 +93,7 @@ class ScalingSteps:
         scaling.reached = dict.fromkeys(scaling.reached, scaling.upto)
         return []
 
-    def written_down(self, event: on.PartitionWritten) -> list[do.Command]:
+    def written_down(self, event: on.PartitionWritten) -> list[Outcome]:
         """The root knows of the new division: from here on it is the one."""
         of, scaling = self._of, self._of.scaling
         if scaling is None or scaling.phase != "switching" or event.version != scaling.version:
@@ -104,15 +106,15 @@ class ScalingSteps:
         of.routing = target
         scaling.phase, scaling.not_before_ms = "settling", of.now_ms + SETTLE_MS
         self.settle_pool()
-        ended = do.ScaleEnded(scaling.request, len(old), of.now_ms - held_ms, of.now_ms - scaling.asked_ms)
+        ended = notices.Scaled(scaling.request, len(old), of.now_ms - held_ms, of.now_ms - scaling.asked_ms)
         return [*self._drop(old), ended, *of.checkpoints.repartitioned(of.routing.routes, of.now_ms)]
 
-    def give_up(self, reason: str, *, again: bool) -> list[do.Command]:
+    def give_up(self, reason: str, *, again: bool) -> list[Outcome]:
         """The old shards go on as if nothing had been; later there may be another attempt."""
         of, scaling = self._of, self._of.scaling
         if scaling is None or scaling.phase in ("asked", "settling"):
             return []
-        commands: list[do.Command] = []
+        commands: list[Outcome] = []
         if scaling.phase == "switching":  # what was written, or is about to be, does not count
             commands.append(self._write_down(scaling, of.routing.shards(scaling.operator)))
         if scaling.replay is not None:
@@ -124,9 +126,9 @@ class ScalingSteps:
         if not again:
             of.scaling = None
             self.settle_pool()
-        return [*commands, do.ScaleGivenUp(scaling.request, reason, again)]
+        return [*commands, notices.ScaleGivenUp(scaling.request, reason, again)]
 
-    def _drop(self, routes: tuple[Route, ...]) -> list[do.Command]:
+    def _drop(self, routes: tuple[Route, ...]) -> list[Outcome]:
         homes: dict[HostId, list[ShardId]] = {}
         for route in routes:
             if route.host in self._of.hosts:
@@ -151,7 +153,7 @@ class ScalingSteps:
         scaled = [count for o, count in counts.items() if count > of.topology.operators[o]]
         of.pool = of.pool.settled(max([of.settings.hosts, *scaled]))
 
-    def release_hosts(self) -> list[do.Command]:
+    def release_hosts(self) -> list[Outcome]:
         """Hosts that stood ready for new shards, or held those that are gone."""
         of = self._of
         if of.recovering is not None or (of.scaling is not None and of.scaling.phase != "settling"):
@@ -165,14 +167,14 @@ class ScalingSteps:
 
     # -- the next step --------------------------------------------------------------------------------------------
 
-    def advance(self) -> list[do.Command]:
+    def advance(self) -> list[Outcome]:
         of, scaling = self._of, self._of.scaling
         if scaling is None:
             return []
         if of.stopping and scaling.phase != "switching":
             if scaling.phase in ("asked", "settling"):
                 of.scaling = None
-                told = do.ScaleGivenUp(scaling.request, "the application is stopping", again=False)
+                told = notices.ScaleGivenUp(scaling.request, "the application is stopping", again=False)
                 return [told] if scaling.phase == "asked" else []
             return self.give_up("the application is stopping", again=False)
         match scaling.phase:
@@ -186,7 +188,7 @@ class ScalingSteps:
                 return self._settle()
         return []
 
-    def _checkpoint(self, scaling: Scaling) -> list[do.Command]:
+    def _checkpoint(self, scaling: Scaling) -> list[Outcome]:
         of = self._of
         if of.now_ms < scaling.not_before_ms or of.checkpoints.pending is not None or not of.pipeline.settled:
             return []
@@ -203,7 +205,7 @@ class ScalingSteps:
         decision = Decision(Reason.SCALE, units)
         return list(of.checkpoints.start(of.now_ms, of.pipeline, of.routing, decision))
 
-    def _when_saved(self, scaling: Scaling) -> list[do.Command]:
+    def _when_saved(self, scaling: Scaling) -> list[Outcome]:
         of = self._of
         if of.checkpoints.pending is not None:
             return []
@@ -212,7 +214,7 @@ class ScalingSteps:
             return self.give_up("its checkpoint failed", again=True)
         return self._prepare(scaling)
 
-    def _prepare(self, scaling: Scaling) -> list[do.Command]:
+    def _prepare(self, scaling: Scaling) -> list[Outcome]:
         """New shards, of parts of the newest snapshots, on hosts that hold little; the old ones know nothing of it."""
         of, operator, newest = self._of, scaling.operator, self._of.checkpoints.newest
         shards = self.new_shards(operator, scaling.request.slots)
@@ -224,7 +226,7 @@ class ScalingSteps:
         scaling.prepared_from(base, partition_routing_state(of.routing, old, shards, placed))
         of.routing = of.routing.moved({})  # whatever becomes of this attempt, no other table has its version
         assert scaling.target is not None
-        commands: list[do.Command] = []
+        commands: list[Outcome] = []
         for host in sorted(scaling.waiting):
             mine = [r for r in scaling.target.of(operator) if r.host == host]
             made = tuple(
@@ -235,7 +237,7 @@ class ScalingSteps:
             commands.append(do.RestoreShards(host, scaling.target.version, made, Epoch(base + 1), beside=True))
         return commands
 
-    def _bring_nearer(self, scaling: Scaling) -> list[do.Command]:
+    def _bring_nearer(self, scaling: Scaling) -> list[Outcome]:
         """Round by round: what came since the last one, until only the unit's standing still can end it."""
         of, state = self._of, self._of.pipeline.units[scaling.unit]
         if scaling.busy:
@@ -257,13 +259,13 @@ class ScalingSteps:
         scaling.phase = "switching"
         return [self._write_down(scaling, scaling.target.shards(scaling.operator))]
 
-    def _catch_up(self, scaling: Scaling, upto: Epoch) -> list[do.Command]:
+    def _catch_up(self, scaling: Scaling, upto: Epoch) -> list[Outcome]:
         """From the input that the old shards keep on the same machine."""
         of = self._of
         assert scaling.target is not None
         scaling.upto, scaling.gap = upto, upto - scaling.stands
         behind, before = set(scaling.behind), of.routing.of(scaling.operator)
-        commands: list[do.Command] = []
+        commands: list[Outcome] = []
         for host in sorted(scaling.hosts):
             mine = tuple(r for r in scaling.target.of(scaling.operator) if r.host == host and r.shard in behind)
             if mine:
@@ -272,7 +274,7 @@ class ScalingSteps:
                 commands.append(do.CatchUpShards(host, scaling.target.version, mine, before, upto))
         return commands
 
-    def _replay(self, scaling: Scaling) -> list[do.Command]:
+    def _replay(self, scaling: Scaling) -> list[Outcome]:
         """What kept input could not do, a job does, beside the unit's own."""
         of = self._of
         assert scaling.target is not None
@@ -285,7 +287,7 @@ class ScalingSteps:
         declared = self._of.topology.operators[scaling.operator]
         return do.WritePartition(scaling.operator, declared, shards, scaling.version)
 
-    def _settle(self) -> list[do.Command]:
+    def _settle(self) -> list[Outcome]:
         of, scaling = self._of, self._of.scaling
         assert scaling is not None
         if of.now_ms < scaling.not_before_ms or of.checkpoints.pending is not None or not of.pipeline.settled:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from perseid.checkpoint.policy import Decision, Reason
 from perseid.engine import commands as do
+from perseid.engine.notices import Outcome
 from perseid.vocabulary import Epoch, OperatorName, UnitName
 
 if TYPE_CHECKING:
@@ -38,22 +39,22 @@ class StateRequestSteps:
     checkpoints: list[Wish] = field(default_factory=list)
     restores: list[int] = field(default_factory=list)
 
-    def checkpoint(self, number: int) -> tuple[do.Command, ...]:
+    def checkpoint(self, number: int) -> tuple[Outcome, ...]:
         standing = {unit: state.position for unit, state in self._of.pipeline.units.items()}
         if not any(standing.values()):
             return (do.Answered(number, error="nothing has been processed yet: there is no state to save"),)
         self.checkpoints.append(Wish(number, standing))
         return ()
 
-    def restore(self, number: int, operator: OperatorName) -> list[do.Command]:
+    def restore(self, number: int, operator: OperatorName) -> list[Outcome]:
         of = self._of
         self.restores.append(number)
         return of.recovery.lose({route.shard for route in of.routing.of(operator)}, f"{operator} is to be restored")
 
-    def advance(self) -> list[do.Command]:
+    def advance(self) -> list[Outcome]:
         """Nothing is lost: answer what can be answered, start a checkpoint for the rest."""
         of = self._of
-        answers: list[do.Command] = [do.Answered(number) for number in self.restores]
+        answers: list[Outcome] = [do.Answered(number) for number in self.restores]
         self.restores.clear()
         if not self.checkpoints or of.checkpoints.pending is not None:
             return answers
@@ -71,7 +72,7 @@ class StateRequestSteps:
             answers += self._start(saved)
         return answers
 
-    def _start(self, saved: Mapping[UnitName, Epoch]) -> tuple[do.Command, ...]:
+    def _start(self, saved: Mapping[UnitName, Epoch]) -> tuple[Outcome, ...]:
         of, units, state = self._of, None, self._of.pipeline.units
         # After a recovery units may stand before what they are to cover: they will come there again.
         ready = [w for w in self.checkpoints if all(state[u].position >= epoch for u, epoch in w.covering.items())]

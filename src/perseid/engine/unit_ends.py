@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine.notices import Outcome
 from perseid.engine.recovery_steps import RETRY_PAUSE_LIMIT_MS, RETRY_PAUSE_MS
 from perseid.vocabulary import Epoch, HostId, ShardId, UnitName
 
@@ -23,7 +24,7 @@ class UnitEnds:
     def __init__(self, controller: Controller) -> None:
         self._of = controller
 
-    def handle(self, event: on.UnitFinished | on.UnitFailed | on.ReplayFinished) -> tuple[do.Command, ...]:
+    def handle(self, event: on.UnitFinished | on.UnitFailed | on.ReplayFinished) -> tuple[Outcome, ...]:
         of = self._of
         if event.attempt == of.scale_replay:
             return self._scale_replay_ended(event)
@@ -43,7 +44,7 @@ class UnitEnds:
             case on.UnitFailed():
                 return self._failed(event)
 
-    def _scale_replay_ended(self, event: on.UnitFinished | on.UnitFailed | on.ReplayFinished) -> tuple[do.Command, ...]:
+    def _scale_replay_ended(self, event: on.UnitFinished | on.UnitFailed | on.ReplayFinished) -> tuple[Outcome, ...]:
         """Its shards are nobody's yet: nothing is lost with them."""
         of = self._of
         failure = event if isinstance(event, on.UnitFailed) else None
@@ -53,7 +54,7 @@ class UnitEnds:
             of.error = failure.message if failure.kind == "fenced" else of.error
         return tuple(of.scale.replay_ended(failure))
 
-    def _failed(self, event: on.UnitFailed) -> tuple[do.Command, ...]:
+    def _failed(self, event: on.UnitFailed) -> tuple[Outcome, ...]:
         of = self._of
         state = of.pipeline.units[event.unit]
         cancelled, replaying = state.cancelled, state.replaying
@@ -66,7 +67,7 @@ class UnitEnds:
         if event.kind == "fenced":
             of.error = event.message
             return ()
-        commands: list[do.Command] = []
+        commands: list[Outcome] = []
         known = of.recovering.lost if of.recovering is not None and not replaying else set[ShardId]()
         if event.kind in ("operator", "mistake", "poisoned") and not known.issuperset(event.shards):
             commands += of.recovery.lose(set(event.shards), event.message.splitlines()[0])

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from perseid.checkpoint.lifecycle import SnapshotPart
 from perseid.engine import commands as do
+from perseid.engine.notices import Outcome
 from perseid.errors import PropertyBroken
 from perseid.graph.topology import Topology
 from perseid.scaling.routing import Route
@@ -96,7 +97,7 @@ class Witness:
 
     # -- restores -------------------------------------------------------------------------------------------------
 
-    def commanded(self, generation: int, command: do.Command) -> None:
+    def commanded(self, generation: int, command: Outcome) -> None:
         """The controller wants this."""
         match command:
             case do.RestoreShards(_, version, shards) if generation == self.root.generation:

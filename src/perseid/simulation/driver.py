@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, assert_never
 
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine import notices
+from perseid.engine.notices import Outcome
 from perseid.engine.shard import Refusal
 from perseid.graph.topology import UnitShape
 from perseid.scaling.routing import RoutingTable
@@ -98,7 +100,7 @@ class SimulatedDriver:
         elif world.checked:
             self.controller.check()
 
-    def _carry_out(self, commands: tuple[do.Command, ...]) -> None:
+    def _carry_out(self, commands: tuple[Outcome, ...]) -> None:
         self.controller.check()
         now, generation = self.clock.now_ms, self.generation
         tell, commanded = self.world.log.append, self.world.witness.commanded
@@ -118,7 +120,7 @@ class SimulatedDriver:
                 self.handle(on.FatalError("another driver has taken over"))
         self.clock.after(self.world.pulse_ms(self), self._pulse)
 
-    def _do(self, command: do.Command) -> None:
+    def _do(self, command: Outcome) -> None:
         match command:
             case do.TakeSnapshots():
                 self.world.snapshots_asked(command)
@@ -156,22 +158,24 @@ class SimulatedDriver:
             case do.WritePartition():
                 self.world.witness.divided(self, command)
                 self.storage_worker.submit(command)
-            case do.ScaleEnded(request, before):
+            case notices.Scaled(request, before):
                 self.world.scaled(len(request.slots), before)
             case do.AskToScale(wish):
                 if self.loads is not None:
                     self.loads.ask(wish)
-            case do.CheckpointBegan() | do.Noted() | do.Answered() | do.ScaleBegan() | do.ScaleGivenUp():
-                pass  # for the journal
+            case do.Answered():
+                pass  # nobody waits for it
             case do.ResetStreams(inflight, finished):
                 self.streams.reset(inflight)
                 self.finished.update(finished)
             case do.OfferInflight(inflight):
                 self.streams.offer(inflight)
-            case do.RecoveryBegan(reason):
+            case notices.RecoveryStarted(reason):
                 self.world.recovery_began(self.generation, reason)
-            case do.RecoveryEnded(plan, duration_ms):
+            case notices.RecoveryFinished(plan, duration_ms):
                 self.world.recovery_ended(plan, duration_ms)
+            case notices.Notice():
+                pass  # for people
             case do.StopApplication():
                 self._stop(command)
             case do.SaveInflight() | do.CommitCheckpoint() | do.AbortCheckpoint() | do.Trim():

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from perseid.checkpoint.adaptive import Adaptive
+from perseid.checkpoint.notices import Notice
 from perseid.checkpoint.policy import Decision, Policy, Standing
-from perseid.checkpoint.size_reports import AskSizes, Noted, Quieten, SizeCommand, SizeReport, SizesReported
+from perseid.checkpoint.size_reports import AskSizes, Quieten, SizeCommand, SizeReport, SizesReported
 from perseid.checkpoint.size_watch import SizeWatch
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, UnitName
 
@@ -55,7 +56,7 @@ class Run:
     """What came of it."""
 
     taken: list[tuple[int, Decision, int]] = field(default_factory=list)  # time, why, bytes
-    notes: list[tuple[int, Noted]] = field(default_factory=list)
+    notes: list[tuple[int, Notice]] = field(default_factory=list)
     told: list[tuple[int, SizeReport]] = field(default_factory=list)
     commands: list[tuple[int, SizeCommand]] = field(default_factory=list)
     story: list[SizeReport | SizeCommand] = field(default_factory=list)  # both, in order
@@ -92,7 +93,7 @@ def drive(
                 case Quieten(anew):
                     for watch in watches:
                         watch.quieten(anew)
-                case Noted():
+                case Notice():
                     run.notes.append((now_ms, command))
 
     def hear(report: SizeReport, now_ms: int) -> None:

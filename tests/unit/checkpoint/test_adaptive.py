@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from perseid.checkpoint.adaptive import PONDER_MS
+from perseid.checkpoint.notices import Profiled
 from perseid.checkpoint.oracle import Oracle, Recording
 from perseid.checkpoint.policy import Decision, FixedPeriod, Policy, Reason, Standing
 from perseid.checkpoint.profile import Profile, profile
@@ -314,9 +315,9 @@ def test_profiling_again_follows_a_workload_that_changes(factor: float) -> None:
         return scale * sawtooth(11_000, 100e6, low=10e6)(at_ms)
 
     run = drive(adaptive([curve]), [curve], 30 * PERIOD)
-    profiles = [(at, note.facts["threshold"]) for at, note in run.notes if note.kind == "profiled"]
+    profiles = [(at, note.threshold) for at, note in run.notes if isinstance(note, Profiled)]
     assert len(profiles) >= 6, "profiled every four periods"
-    assert profiles[-1][1] == pytest.approx(factor * float(str(profiles[0][1])), rel=0.3)
+    assert profiles[-1][1] == pytest.approx(factor * profiles[0][1], rel=0.3)
     late = [(d.reason, size) for at, d, size in run.taken if at > change + 9 * PERIOD]
     assert {reason for reason, _ in late} == {Reason.MINIMUM}
     assert max(size for _, size in late) < factor * 40e6

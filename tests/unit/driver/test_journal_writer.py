@@ -14,6 +14,7 @@ from perseid.driver.reports import Report, Reports
 from perseid.duration import every
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine import notices
 from perseid.engine.controller import Controller, EngineSettings, RootHistory
 from perseid.engine.progress import Progress
 from perseid.graph.topology import Topology, UnitShape
@@ -62,8 +63,8 @@ def plan(checkpoint: int | None) -> ApplicationRecovery:
     ],
 )
 def test_a_start_is_not_called_a_recovery(told: Told, reason: str, checkpoint: int | None, said: str) -> None:
-    told.journal_writer.command(do.RecoveryBegan(reason, plan(checkpoint)))
-    told.journal_writer.command(do.RecoveryEnded(plan(checkpoint), 70, {}))
+    told.journal_writer.command(notices.RecoveryStarted(reason, plan(checkpoint)))
+    told.journal_writer.command(notices.RecoveryFinished(plan(checkpoint), 70, {}, start=reason == "start"))
     assert told.progress().last_event == said
     assert told.journal("recovery_finished")[0]["start"] == (reason == "start")
 

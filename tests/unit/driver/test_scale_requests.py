@@ -10,8 +10,8 @@ import pytest
 from perseid import App, Operator, state
 from perseid.driver.loads import Loads
 from perseid.driver.scale_requests import ScaleRequests
-from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine import notices
 from perseid.errors import ScaleFailed
 from perseid.scaling.routing import RoutingTable, even_slots, numbered
 from perseid.storage import requests
@@ -77,10 +77,10 @@ def test_what_cannot_be_scaled_is_refused_with_words_that_help(
 
 def test_whoever_asked_hears_how_it_ended(scales: ScaleRequests, asked: list[Any]) -> None:
     one, other = scales.ask("count", 4), scales.ask("count", 2)
-    scales.told(do.ScaleGivenUp(asked[0].request, "a host died", again=True))
+    scales.told(notices.ScaleGivenUp(asked[0].request, "a host died", again=True))
     assert not one.done(), "another attempt follows"
-    scales.told(do.ScaleEnded(asked[0].request, 2, 40, 3_000))
-    scales.told(do.ScaleGivenUp(asked[1].request, "'count' is being scaled", again=False))
+    scales.told(notices.Scaled(asked[0].request, 2, 40, 3_000))
+    scales.told(notices.ScaleGivenUp(asked[1].request, "'count' is being scaled", again=False))
     done = one.result(0)
     assert (done.operator, done.before, done.shards, done.pause_ms, done.duration_ms) == ("count", 2, 4, 40, 3_000)
     with pytest.raises(ScaleFailed, match="keeps its shards: 'count' is being scaled"):
@@ -104,6 +104,6 @@ def test_wishes_on_the_root_are_taken_up_once_and_answered(
     assert len(asked) == 1
     assert "no operator 'nobody'" in requests.wait(store, bad, 0)["error"]
     assert [name for name, _ in requests.pending(store)] == [good]
-    scales.told(do.ScaleEnded(asked[0].request, 2, 40, 3_000))
+    scales.told(notices.Scaled(asked[0].request, 2, 40, 3_000))
     assert requests.wait(store, good, 0)["scaled"]["pause_ms"] == 40
     assert requests.pending(store) == []
