@@ -11,6 +11,7 @@ import pytest
 from perseid.checkpoint.lifecycle import PendingCheckpoint
 from perseid.engine import commands as do
 from perseid.engine import recovery_steps
+from perseid.engine.admission import Admission
 from perseid.engine.controller import Controller
 from perseid.engine.scaling_steps import ScalingSteps
 from perseid.engine.shard import Refusal, ShardLog
@@ -19,11 +20,9 @@ from perseid.recovery.detection import Detector
 from perseid.recovery.plan import Observation, RecoveryPlan, decide
 from perseid.scaling.machine import Scaling
 from perseid.scaling.routing import RoutingTable
-from perseid.simulation.admission import Admission
 from perseid.simulation.keeper import Keeper
 from perseid.simulation.values import State
 from perseid.simulation.world import Engine
-from perseid.storage.records import Committed
 from perseid.vocabulary import Epoch, HostId, Version
 
 
@@ -126,7 +125,7 @@ def forgets_event_times_where_a_checkpoint_is_faster(patch: pytest.MonkeyPatch) 
     original = Admission.write_commits
 
     def write_commits(admission: Admission) -> None:
-        admission._commits = [replace(c, event_times_ms={}) for c in admission._commits if isinstance(c, Committed)]
+        admission._commits = [replace(c, event_times_ms={}) for c in admission._commits]
         original(admission)
 
     patch.setattr(Admission, "write_commits", write_commits)

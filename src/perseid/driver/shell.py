@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from perseid.channel.host_messages import catch_up_message, drop_message, read_event, restore_message, snapshot_message
 from perseid.channel.size_messages import ask_message
 from perseid.clocks import EpochTime, steady_ms, wall_ms
-from perseid.driver.admission import Admission
+from perseid.driver.admission import AdmissionThread
 from perseid.driver.backups import HostBackups
 from perseid.driver.hosts import HostLink, Hosts
 from perseid.driver.journal_writer import JournalWriter, Shape
@@ -171,7 +171,7 @@ class Shell:
             for u in graph.units
         }
         self.workers = Workers([UnitName(u.name) for u in graph.units], self._worker)
-        self.admission = Admission(
+        self.admission = AdmissionThread(
             {SourceName(s.name): s.source for s in graph.sources},
             [UnitName(u.name) for u in graph.units],
             self.ledger,
@@ -416,8 +416,10 @@ class Shell:
                     self.admission.commit(Committed(epoch, unit, self.event_times.of_epoch(unit, epoch)))
                 case do.AdmitEpoch(epoch):
                     wanted = epoch
+                case do.AbandonAdmission():
+                    self.admission.abandon()
                 case do.RunEpoch() | do.ReplayShards():
-                    self.workers.submit(command, beside=command.attempt == self.controller.scale_replay)
+                    self.workers.submit(command)
                 case do.CancelUnit(unit, attempt):
                     self.workers.cancel(unit, attempt)
                 case do.StartHost():
@@ -467,8 +469,6 @@ class Shell:
                     assert_never(command)
         if finished or wanted is not None:  # one append for both
             self.admission.go_on(wanted)
-        if self.controller.stopping and self.controller.admitting:
-            self.admission.abandon()
 
     def _restore(self, command: do.RestoreShards) -> None:
         self.reports.forget(route.shard for route, _, _ in command.shards)

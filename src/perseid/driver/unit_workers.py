@@ -27,8 +27,9 @@ class Workers:
         self._followers: dict[UnitName, UnitWorker] = {}
         self._followed: dict[UnitName, Attempt] = {}
 
-    def submit(self, command: do.RunEpoch | do.ReplayShards, *, beside: bool) -> None:
-        """``beside``: the unit's own worker goes on with its epochs."""
+    def submit(self, command: do.RunEpoch | do.ReplayShards) -> None:
+        """A replay ``beside`` its unit leaves the unit's own worker to its epochs."""
+        beside = isinstance(command, do.ReplayShards) and command.beside
         worker = self._follower(command.unit, command.attempt) if beside else self._own[command.unit]
         worker.submit(command)
 

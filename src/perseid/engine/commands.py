@@ -55,6 +55,11 @@ class AdmitEpoch:
 
 
 @dataclass(frozen=True, slots=True)
+class AbandonAdmission:
+    """The application ends: give up the epoch that is waited for. ``NothingToAdmit`` or ``EpochAdmitted`` follows."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunEpoch:
     """Run one epoch of one unit as a Spark job under this routing table."""
 
@@ -171,6 +176,7 @@ class ReplayShards:
     release: Epoch
     set_aside: Mapping[Epoch, frozenset[OperatorName]] = field(default_factory=dict)  # with rows in the dead letters
     again: bool = False  # a replay failed before: streams from other units may know hosts that are gone
+    beside: bool = False  # for shards that are nobody's yet: the unit goes on with its epochs meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +253,7 @@ UnitCommand = RunEpoch | ReplayShards | CancelUnit
 StreamCommand = ResetStreams | OfferInflight | ReleaseStream
 """What is kept between units."""
 
-LedgerCommand = AdmitEpoch | CommitEpoch
+LedgerCommand = AdmitEpoch | AbandonAdmission | CommitEpoch
 """Epochs: which there are, and which are done."""
 
 StorageCommand = SaveInflight | CommitCheckpoint | AbortCheckpoint | WritePartition | Trim

@@ -85,6 +85,7 @@ class Controller:
     hosts: set[HostId] = field(default_factory=set)
     starting_hosts: int = 0
     admitting: bool = False  # an AdmitEpoch is out
+    abandoning: bool = False  # and was taken back
     sources_idle: bool = False  # nothing new at the last look; the shell looks again by itself
     stopping: bool = False
     error: str | None = None
@@ -330,12 +331,12 @@ class Controller:
         routing: RoutingTable,
         *,
         again: bool,
+        beside: bool = False,
     ) -> do.ReplayShards:
         """Feed these epochs to these shards, and to nobody else."""
         aside = {e: frozenset(s) for (u, e), s in self.set_aside.items() if u == unit and first <= e <= last}
-        return do.ReplayShards(
-            unit, attempt, first, last, shards, routing, self.pipeline.consumed(unit), aside, again=again
-        )
+        consumed = self.pipeline.consumed(unit)
+        return do.ReplayShards(unit, attempt, first, last, shards, routing, consumed, aside, again=again, beside=beside)
 
     def _run(self) -> list[Outcome]:
         commands: list[Outcome] = []
@@ -371,8 +372,11 @@ class Controller:
                 )
             )
         if self.pipeline.may_admit() and not (self.admitting or self.stopping or self.recovering):
-            self.admitting = True
+            self.admitting, self.abandoning = True, False
             commands.append(do.AdmitEpoch(Epoch(self.pipeline.admitted + 1)))
+        elif self.admitting and self.stopping and not self.abandoning:
+            self.abandoning = True
+            commands.append(do.AbandonAdmission())
         return commands
 
     def _covered(self, unit: UnitName) -> Epoch:

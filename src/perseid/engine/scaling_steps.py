@@ -280,7 +280,8 @@ class ScalingSteps:
         assert scaling.target is not None
         first, again = Epoch(scaling.stands + 1), scaling.failures > 0
         attempt = of.scale_replay = scaling.replay = of.pipeline.next_attempt()
-        return [of.replay(scaling.unit, attempt, scaling.behind, first, scaling.upto, scaling.target, again=again)]
+        unit, upto, target = scaling.unit, scaling.upto, scaling.target
+        return [of.replay(unit, attempt, scaling.behind, first, upto, target, again=again, beside=True)]
 
     def _write_down(self, scaling: Scaling, shards: Shards) -> do.WritePartition:
         assert scaling.version is not None

@@ -1,108 +1,131 @@
-"""Admission and commits in a simulation: one durable append for both, tried again while storage fails (``driver.admission``)."""
+"""Admission in a simulation: ``engine.admission`` in virtual time, over sources that give what the world says."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perseid.engine import events as on
-from perseid.errors import Fenced, StorageFailed
-from perseid.storage.records import Admitted, Committed, Record
+from perseid.engine.admission import Admission
+from perseid.storage.records import Committed, Record
 from perseid.vocabulary import Epoch, Offset, SourceName, UnitName
 
 if TYPE_CHECKING:
     from perseid.simulation.driver import SimulatedDriver
 
-PATIENCE_MS = 60_000
-RETRY_MS = 500
+
+@dataclass(frozen=True, slots=True)
+class SimulatedInput:
+    """A source that has rows for so many epochs."""
+
+    driver: SimulatedDriver
+    name: SourceName
+
+    def end(self, start: Offset) -> Offset:
+        return start if self.finished(start) else Offset(start + self.driver.world.arrived(self.name))
+
+    def finished(self, start: Offset) -> bool:
+        return not self.driver.world.has_more(Epoch(self.driver.root.ledger.last_admitted + 1))
+
+    @property
+    def pending(self) -> bool:
+        return not self.finished(Offset(0))  # when it gave nothing: what it has is on its way
+
+    @property
+    def grows(self) -> bool:
+        return False
 
 
-class Admission:
-    """Admits epochs when asked, and writes down which are done."""
+class SimulatedLedger:
+    """The ledger on the root, as one driver reads and writes it."""
+
+    def __init__(self, driver: SimulatedDriver) -> None:
+        self._driver, self._root, self._witness = driver, driver.root, driver.world.witness
+
+    @property
+    def last_admitted(self) -> Epoch:
+        return self._root.ledger.last_admitted
+
+    @property
+    def last_time_ms(self) -> int:
+        return self._root.ledger.last_time_ms
+
+    @property
+    def ended(self) -> bool:
+        return self._root.ledger.ended
+
+    def committed(self, unit: UnitName) -> Epoch:
+        return self._root.ledger.committed.get(unit, Epoch(0))
+
+    def offset(self, source: SourceName) -> Offset:
+        return self._root.ledger.offsets.get(source, Offset(0))
+
+    def append(self, *records: Record) -> None:
+        driver = self._driver
+        self._root.append(driver.generation, driver.clock.now_ms, list(records))
+        self._witness.appended(records)
+
+
+class SimulatedAdmission:
+    """Calls the machine when something is new, and when it wants to be called."""
 
     def __init__(self, driver: SimulatedDriver) -> None:
         self._driver, self._world = driver, driver.world
-        self._sources = [name for unit in driver.topology.units for name in unit.sources]
-        self._commits: list[Record] = []
-        self._wanted: Epoch | None = None
-        self._failing_since: int | None = None
-        self._scheduled = False
-        self._due_ms = 0  # when the next epoch's rows are there
+        sources = [name for unit in driver.topology.units for name in unit.sources]
+        self.machine = Admission(
+            {name: SimulatedInput(driver, name) for name in sources},
+            [unit.name for unit in driver.topology.units],
+            SimulatedLedger(driver),
+            driver.world.scenario.admission,
+            lambda newest_ms: max(driver.clock.now_ms, newest_ms),
+        )
+        self._due_ms: int | None = None  # the next step
 
     def commit(self, unit: UnitName, epoch: Epoch) -> None:
-        self._commits.append(Committed(epoch, unit, self._driver.event_times_ms.pop((unit, epoch), {})))
+        self.machine.commit(Committed(epoch, unit, self._driver.event_times_ms.pop((unit, epoch), {})))
         self._soon()
 
-    def write_commits(self) -> None:
-        """All that are known by now: no checkpoint may cover an epoch that is not committed."""
-        driver, commits = self._driver, self._commits
-        driver.root.append(driver.generation, driver.clock.now_ms, commits)
-        self._world.witness.appended(commits)
-        self._commits = []
-
     def admit(self, epoch: Epoch) -> None:
-        self._wanted = epoch
+        self.machine.want(epoch, self._driver.clock.now_ms)
         self.wait()
 
     def wait(self) -> None:
         """For the rows of the epoch that is wanted."""
-        if self._wanted is not None:
-            wait_ms = self._world.next_slice_ms(self._wanted)
-            self._due_ms = self._driver.clock.now_ms + wait_ms
-            if wait_ms:
-                self._driver.clock.after(wait_ms, self._soon)
-            else:
-                self._soon()
+        wanted, now = self.machine.wanted, self._driver.clock.now_ms
+        if wanted is None:
+            return
+        wait_ms = self._world.next_slice_ms(wanted)
+        if wait_ms:
+            self.machine.not_before(now + wait_ms)
+            self._at(now + wait_ms)
+        else:
+            self._soon()
 
-    def finish(self) -> None:
-        """Write what is left."""
-        self._wanted = None
-        self._step()
+    def abandon(self) -> None:
+        for event in self.machine.abandon():
+            self._driver.tell(event, 0)
 
-    def _soon(self, ms: int | None = None) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            root, now = self._driver.root, self._driver.clock.now_ms
-            delay = self._world.some("storage") * root.pace(now) if ms is None else ms
-            self._driver.clock.after(int(delay), self._scheduled_step)
+    def _soon(self) -> None:
+        """As soon as storage has answered."""
+        now = self._driver.clock.now_ms
+        at_ms = now + int(self._world.some("storage") * self._driver.root.pace(now))
+        if self._due_ms is None or at_ms < self._due_ms:
+            self._at(at_ms)
 
-    def _scheduled_step(self) -> None:
+    def _at(self, at_ms: int) -> None:
+        self._due_ms = at_ms
+        self._driver.clock.at(at_ms, self._step, at_ms)
+
+    def _step(self, due_ms: int) -> None:
         driver = self._driver
         if driver.asleep:
-            driver.clock.at(driver.asleep_ms, self._scheduled_step)
+            driver.clock.at(driver.asleep_ms, self._step, due_ms)
             return
-        self._scheduled = False
-        if driver.alive and driver.stopped is None:
-            self._step()
-
-    def _step(self) -> None:
-        driver, root = self._driver, self._driver.root
-        records, admitted = list(self._commits), None
-        due = self._wanted is not None and driver.clock.now_ms >= self._due_ms
-        if self._wanted is not None and due and self._world.has_more(self._wanted):
-            admitted = Admitted(self._wanted, driver.clock.now_ms, self._slices())
-            records.append(admitted)
-        try:
-            root.append(driver.generation, driver.clock.now_ms, records)
-        except StorageFailed as error:
-            self._failing_since = self._failing_since or driver.clock.now_ms
-            if driver.clock.now_ms - self._failing_since > PATIENCE_MS:
-                driver.tell(on.FatalError(str(error)), 0)
-            else:
-                self._soon(RETRY_MS)
+        if due_ms != self._due_ms or not driver.alive or driver.stopped is not None:
             return
-        except Fenced as error:
-            driver.tell(on.FatalError(str(error)), 0)
-            return
-        self._failing_since = None
-        self._world.witness.appended(records)
-        self._commits.clear()
-        if due:
-            self._wanted = None
-            driver.tell(on.EpochAdmitted(admitted.epoch) if admitted else on.NothingToAdmit(finished=True), 0)
-
-    def _slices(self) -> dict[SourceName, tuple[Offset, Offset]]:
-        found = {}
-        for name in self._sources:
-            start = self._driver.root.ledger.offsets.get(name, Offset(0))
-            found[name] = (start, Offset(start + self._world.arrived(name)))
-        return found
+        now = driver.clock.now_ms
+        self._due_ms = None
+        for event in self.machine.step(now):
+            driver.tell(event, 0)
+        next_ms = self.machine.next_ms(now)
+        if next_ms is not None:
+            self._at(next_ms)

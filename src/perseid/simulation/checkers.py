@@ -13,7 +13,7 @@ Each raises ``PropertyBroken`` at the moment it is broken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, NoReturn
@@ -57,7 +57,7 @@ class Witness:
 
     # -- sinks and commits ----------------------------------------------------------------------------------------
 
-    def appended(self, records: list[Record]) -> None:
+    def appended(self, records: Sequence[Record]) -> None:
         """The ledger has these now."""
         for record in records:
             if isinstance(record, Admitted):

@@ -18,7 +18,7 @@ from perseid.engine.notices import Outcome
 from perseid.engine.shard import Refusal
 from perseid.graph.topology import UnitShape
 from perseid.scaling.routing import RoutingTable
-from perseid.simulation.admission import Admission
+from perseid.simulation.admission import SimulatedAdmission
 from perseid.simulation.errands import Errands
 from perseid.simulation.host import Request
 from perseid.simulation.hosts import Hosts
@@ -66,7 +66,8 @@ class SimulatedDriver:
             lambda unit, epoch, routing: rebuilt(self, unit, epoch, routing or self.controller.routing),
         )
         self.hosts = Hosts(self)
-        self.errands, self.storage_worker, self.admission = Errands(self), Keeper(self), Admission(self)
+        self.errands, self.storage_worker = Errands(self), Keeper(self)
+        self.admission = SimulatedAdmission(self)
         self.loads = Loads(self, world.scenario.load) if world.scenario.load is not None else None
         self.tell(on.Ticked(), 0)
         self.clock.after(world.scenario.settings.heartbeat_ms // 2, self._pulse)
@@ -133,6 +134,8 @@ class SimulatedDriver:
                 self.admission.commit(unit, epoch)
             case do.AdmitEpoch(epoch):
                 self.admission.admit(epoch)
+            case do.AbandonAdmission():
+                self.admission.abandon()
             case do.ReplayShards(attempt=attempt):
                 self.jobs[attempt] = ReplayJob(self, command)
             case do.CancelUnit(_, attempt):
@@ -190,7 +193,7 @@ class SimulatedDriver:
     def _stop(self, command: do.StopApplication) -> None:
         self.stopped = command
         self.world.done = self.world.driver is self
-        self.admission.finish()
+        self.admission.machine.finish()
         self.storage_worker.finish()
         self.hosts.end()
 

@@ -111,7 +111,7 @@ class Keeper:
 
     def _write_commits(self) -> None:
         """Of the epochs that a checkpoint covers, before it is one."""
-        self._driver.admission.write_commits()
+        self._driver.admission.machine.write_commits()
 
     def _trim(self, delete: tuple[CheckpointId, ...], oldest: CompletedCheckpoint) -> None:
         driver, root = self._driver, self._driver.root

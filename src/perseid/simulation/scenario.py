@@ -19,6 +19,7 @@ from perseid.checkpoint.schemes import (
     source_replay,
     upstream_backup,
 )
+from perseid.engine.admission import AdmissionRules
 from perseid.engine.controller import EngineSettings
 from perseid.errors import SettingsError
 from perseid.graph.topology import Topology
@@ -88,6 +89,7 @@ class Scenario:
     times: Times = Times()
     scales: tuple[Scale, ...] = ()
     load: Load | None = None  # with a scaling policy: what hosts have to do
+    admission: AdmissionRules = AdmissionRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,10 @@ def drawn(seed: int, options: Options | None = None) -> Scenario:
     load = drawn_load(draw, topology, options.epochs * 60)
     if load is not None:  # reports are so frequent that some changes fit into the run
         settings = replace(settings, scaling=AutoScaling(patience=draw.choice([2, 6]), most=8))
-    scenario = Scenario(seed, topology, settings, site, options.epochs, plan, kept=kept, scales=scales, load=load)
+    rules = AdmissionRules(draw.choice([None, None, None, 5, 80]), draw.random() < 0.2)
+    scenario = Scenario(
+        seed, topology, settings, site, options.epochs, plan, kept=kept, scales=scales, load=load, admission=rules
+    )
     plan.check(site, epochs=options.epochs, limit_ms=scenario.limit_ms)
     return scenario
 

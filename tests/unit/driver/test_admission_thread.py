@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 from perseid.clocks import EpochTime
-from perseid.driver.admission import Admission
+from perseid.driver.admission import AdmissionThread
 from perseid.driver.settings import Settings
 from perseid.duration import every
 from perseid.engine import events as on
@@ -43,7 +43,7 @@ def test_a_checkpoint_need_not_wait_for_a_slow_source_to_have_its_epochs_committ
 
     for epoch in (1, 2, 3):
         ledger.append(Admitted(epoch, 0, {"in": (10 * epoch - 10, 10 * epoch)}))  # type: ignore[arg-type,dict-item]
-    admission = Admission(
+    admission = AdmissionThread(
         {"in": source}, ["main"], ledger, threading.Lock(), Settings(), EpochTime(lambda: 0), lambda *_: False, post, lambda _: None  # type: ignore[dict-item,list-item]
     )  # fmt: skip
     admission.go_on(4)  # type: ignore[arg-type]
