@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from perseid import checkpoints, errors, scaling
 from perseid.application import App
 from perseid.duration import Duration, every
-from perseid.engine.progress import CheckpointStatus, HostStatus, Progress
+from perseid.engine.progress import CheckpointStatus, EpochStatus, HostStatus, Progress
 from perseid.errors import (
     ApplicationFailed,
     ChannelError,
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from perseid.driver.scale_requests import Scaled
     from perseid.driver.state_requests import TakenCheckpoint
     from perseid.processor.operator import spark_processor
+    from perseid.query.transform import transform_with_state, transform_with_state_in_pandas
     from perseid.spark.session import spark_session
 
 __all__ = [
@@ -77,6 +78,7 @@ __all__ = [
     "CorruptData",
     "Duration",
     "EpochInfo",
+    "EpochStatus",
     "EventTime",
     "Fenced",
     "GraphChanged",
@@ -117,6 +119,8 @@ __all__ = [
     "spark_session",
     "state",
     "testing",
+    "transform_with_state",
+    "transform_with_state_in_pandas",
 ]
 
 if not TYPE_CHECKING:  # a type checker would take any name for granted
@@ -127,6 +131,8 @@ if not TYPE_CHECKING:  # a type checker would take any name for granted
         "TakenCheckpoint": "perseid.driver.state_requests",
         "spark_processor": "perseid.processor.operator",
         "spark_session": "perseid.spark.session",
+        "transform_with_state": "perseid.query.transform",
+        "transform_with_state_in_pandas": "perseid.query.transform",
     }
 
     def __getattr__(name):

@@ -22,6 +22,7 @@ LAYERS = [  # a package imports from its own layer and from those before it
     {"host", "processor", "sources", "sinks"},
     {"spark", "driver"},
     {"application"},
+    {"query"},
     {"simulation"},
     {"apps", "testing", "cli", "bench"},
 ]

@@ -16,7 +16,7 @@ from perseid.engine import events as on
 from perseid.engine import notices
 from perseid.engine.controller import Controller, RootHistory
 from perseid.engine.notices import Notice, Outcome, noticed
-from perseid.engine.progress import CheckpointStatus, HostStatus, Progress
+from perseid.engine.progress import CheckpointStatus, EpochStatus, HostStatus, Progress
 from perseid.errors import headline
 from perseid.metrics.epoch_parts import EpochClock
 from perseid.scaling.bottleneck import HostLoad
@@ -27,6 +27,7 @@ from perseid.storage.records import Admitted
 from perseid.vocabulary import CheckpointId, Epoch, Generation, OperatorName, ShardId, UnitName
 
 RATE_WINDOW_S = 5.0
+RECENT_EPOCHS = 100  # as many as Spark keeps of a query's progress
 
 
 class Shape(NamedTuple):
@@ -58,6 +59,8 @@ class JournalWriter:
         self._dead_letters: dict[tuple[ShardId, Epoch], int] = {}
         self._dead_letter_error = ""
         self._rows_in = self._rows_out = self._late = 0
+        self._late_before = 0  # of the epochs that are committed
+        self._recent: deque[EpochStatus] = deque(maxlen=RECENT_EPOCHS)
         self._last_event = ""
 
     def say(self, sentence: str) -> None:
@@ -125,6 +128,8 @@ class JournalWriter:
             self._rows_out += total[1]
             self._rows.append((now, total[0]))
             parts = self._epoch_clock.taken(admitted.epoch)
+            late, self._late_before = self._late - self._late_before, self._late
+            self._recent.append(EpochStatus(admitted.epoch, admitted.time_ms, ms, *total[:2], late, total[2]))
         latest = list(self._reports.latest.values())
         worked_ms, sizing_ms = sum(r.worked_ms for r in latest), sum(r.sizing_ms for r in latest)
         self.notice(
@@ -252,6 +257,10 @@ class JournalWriter:
         self._checkpoints += 1
         self._checkpoint_error = ""
         self.notice(notices.CheckpointCommitted(checkpoint, size, ms))
+
+    def recent_epochs(self) -> tuple[EpochStatus, ...]:
+        with self._lock:
+            return tuple(self._recent)
 
     # -- the picture ----------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from perseid.driver.settings import Settings, hosts_and_spares
 from perseid.driver.shell import Shell
 from perseid.driver.state_requests import TakenCheckpoint
 from perseid.engine import events as on
-from perseid.engine.progress import Progress
+from perseid.engine.progress import EpochStatus, Progress
 from perseid.errors import ApplicationFailed, CheckpointFailed, RequestFailed, ScaleFailed, headline
 from perseid.graph.graph import Graph
 from perseid.spark.jobs import settled_slots
@@ -22,9 +22,12 @@ from perseid.spark.task_slots import await_slot
 from perseid.storage.root_key import own_key
 from perseid.storage.snapshots import SnapshotFile
 from perseid.storage.store import Store
+from perseid.vocabulary import SourceName
 
 SCALE_ROOM = 4  # hosts that an application's own session has room for beyond those it starts with
 SPARK_STOP_S = 30.0
+READ_POLL_S = 0.01
+BEFORE_ALL_MS = -(1 << 62)
 EPOCH_SLOTS = 2  # that a scale leaves to the tasks of epochs
 
 
@@ -100,6 +103,26 @@ class Running:
             f" {headline(why)}\n  The next start on {self.root} works through {again} once more; no output is lost or doubled."
         )
 
+    def wait_until_read(self, source: str, offset: int) -> None:
+        """Wait until every unit has committed what a source gives before this offset, and no timer is due by event time.
+
+        Raises ``ApplicationFailed`` if it ends before that.
+        """
+        shell, epoch = self._shell, None
+        while not shell.ended.wait(READ_POLL_S):
+            if epoch is None and shell.ledger.offset(SourceName(source)) >= offset:
+                epoch = shell.ledger.last_admitted
+            if epoch is not None and all(shell.ledger.committed(unit.name) >= epoch for unit in shell.topology.units):
+                if not shell.reports.timer_due(BEFORE_ALL_MS, shell.event_times.next_watermarks_ms()):
+                    return
+                epoch = None
+        if shell.error is not None:
+            raise ApplicationFailed(shell.error)
+
+    def recent_epochs(self) -> tuple[EpochStatus, ...]:
+        """The last epochs that were committed, the newest last; at most 100."""
+        return self._shell.journal_writer.recent_epochs()
+
     def stop(self, timeout_s: float | None = 60.0) -> None:
         """Finish what has been admitted, take a last checkpoint, end. The next start goes on from there.
 
@@ -160,6 +183,16 @@ class Running:
     def _require_alive(self, what: str) -> None:
         if self._shell.ended.is_set():
             raise RequestFailed(f"{what}: the application has ended")
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self._shell.ended.is_set()
+
+    @property
+    def error(self) -> str | None:
+        """Why it failed; None if it did not, or still runs."""
+        return self._shell.error
 
     @property
     def root(self) -> str:

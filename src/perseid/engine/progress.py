@@ -31,6 +31,19 @@ class CheckpointStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochStatus:
+    """One committed epoch."""
+
+    epoch: int
+    time_ms: int  # of the epoch, as operators see it
+    duration_ms: float | None  # None: admitted by an earlier driver
+    rows_in: int
+    rows_out: int  # of all operators
+    late_rows: int
+    state_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """A running application at one moment, from ``Running.progress``."""
 

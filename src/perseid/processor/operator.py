@@ -1,13 +1,13 @@
 """A `StatefulProcessor` as an operator: Spark's order of calls, in a host, on state that stays in Python.
 
-In every epoch of a shard, as in every micro-batch of a Spark partition: a fresh copy of the processor, ``init``, the rows key
-by key, the expired timers, ``close``; then state whose time to live is over goes. Late rows are those at or before the watermark
-of the epoch before, as in Spark.
+In every epoch of a shard, as in every micro-batch of a Spark partition: a fresh copy of the processor, ``init``, the initial state and
+the rows key by key, the expired timers, ``close``; then state whose time to live is over goes. Late rows are those at or before the
+watermark of the epoch before, as in Spark. An initial state is a second input, ``initial``, whose rows are in one epoch only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, cast, get_args
 
 import pyarrow as pa
@@ -22,11 +22,14 @@ from perseid.operators.event_time import event_times
 from perseid.operators.grouping import Groups
 from perseid.operators.operator import Operator
 from perseid.processor.handle import TTL_TIMER, Forms, Handle, Record, TimeMode
-from perseid.processor.rows import as_frames, as_rows, frames_to_table, rows_to_table
+from perseid.processor.rows import Cut, Frames, as_frames, as_rows, frames_to_table, rows_to_table
 from perseid.processor.stored import StoredForm
 from perseid.processor.variables import without_expired
 from perseid.state.fields import state
 from perseid.state.timers import Timer, Timers
+
+HIDDEN = "initial state: "
+"""Before the name of the event-time column in an initial state, whose times are not those of the stream."""
 
 
 def spark_processor(
@@ -66,49 +69,48 @@ class SparkProcessor(Operator):
     def __init__(self, processor: StatefulProcessor, time_mode: TimeMode, pandas: bool) -> None:
         self._processor: bytes = cloudpickle.dumps(processor)  # type: ignore[no-untyped-call]
         self._class = type(processor)
-        self._mode: TimeMode = time_mode
+        self.mode: TimeMode = time_mode
+        self.declared: dict[
+            str, int
+        ] = {}  # how many variables ``init`` makes and deletes, by Spark's names for these numbers
         self._pandas = pandas
         self._schemas: dict[str, StructType] = {}
-        self._time_zone = "UTC"
+        self._frames = Frames()
+        self._wakes = True
         self._forms: Forms | None = None
 
     def prepare(self, spark: SparkSession) -> None:
         """In the driver, before the start: call ``init`` once, as Spark does, and parse the schemas that are text."""
-        self._time_zone = spark.conf.get("spark.sql.session.timeZone") or "UTC"
+        self._frames = Frames.of(spark)
+        self._wakes = spark.conf.get("spark.sql.streaming.noDataMicroBatches.enabled") != "false"
         asked = _AskedForms()
         processor: StatefulProcessor = cloudpickle.loads(self._processor)
-        processor.init(Handle({}, Timers(), 0, self._mode, asked))
+        handle = Handle({}, Timers(), 0, self.mode, asked)
+        processor.init(handle)
         processor.close()
+        self.declared = handle.declared()
         self._schemas = {text: cast(StructType, StructType.fromDDL(text)) for text in asked.texts}
 
-    def process(self, rows: pa.Table) -> pa.Table | None:
-        """One epoch: init, rows key by key, timers, close."""
+    def process(self, rows: pa.Table, initial: pa.Table | None = None) -> pa.Table | None:
+        """One epoch: init, initial state and rows key by key, timers, close."""
         context = self.context
+        context.timers.silent = not self._wakes
         if self._forms is None:
             self._forms = Forms(self._schemas)
         processor: StatefulProcessor = cloudpickle.loads(self._processor)
-        handle = Handle(self.records, context.timers, context.time_ms, self._mode, self._forms)
+        handle = Handle(self.records, context.timers, context.time_ms, self.mode, self._forms)
         processor.init(handle)
         handle.phase = "INITIALIZED"
-        rows = self._on_time(rows)
         values = self._timer_values()
-        one = len(context.key_columns("rows")) == 1
         results: list[Any] = []
-        if rows.num_rows:
-            groups = Groups(rows, context.key_columns("rows"), context.shard.operator)
-            cut = as_frames(groups.rows, self._time_zone) if self._pandas else as_rows(groups.rows)
-            for key, start, count in groups.spans():
-                handle.turn_to(key)
-                given = (key,) if one else key
-                results.extend(processor.handleInputRows(given, cut(start, count), values) or ())
-                handle.leave()
+        self._handle_rows(processor, handle, values, self._on_time(rows), initial, results)
         handle.phase = "DATA_PROCESSED"
-        due = context.timers.due(context.time_ms, context.watermark_ms)
+        due = context.timers.due(context.time_ms, _from_zero(context.watermark_ms))
         expired = [timer for timer in due if timer.name != TTL_TIMER and repr(timer) not in context.skipped]
         handle.expired(expired)
         for timer in expired:
             handle.turn_to(timer.key)
-            given = (timer.key,) if one else timer.key
+            given = timer.key if isinstance(timer.key, tuple) else (timer.key,)
             results.extend(processor.handleExpiredTimer(given, values, ExpiredTimerInfo(timer.at_ms)) or ())
             handle.fired(timer)
             handle.leave()
@@ -118,6 +120,41 @@ class SparkProcessor(Operator):
             if timer.name == TTL_TIMER:
                 self._expire(timer.key)
         return self._table(results)
+
+    def _handle_rows(
+        self,
+        processor: StatefulProcessor,
+        handle: Handle,
+        values: TimerValues,
+        rows: pa.Table,
+        initial: pa.Table | None,
+        results: list[Any],
+    ) -> None:
+        """Key by key: what the key has in the initial state, then its rows."""
+        cut, spans = self._by_key_of(rows, "rows")
+        if initial is not None and initial.num_rows:
+            cut_initial, initial_spans = self._by_key_of(initial, "initial")
+        else:
+            cut_initial, initial_spans = cut, {}
+        for key in dict.fromkeys([*initial_spans, *spans]):
+            handle.turn_to(key)
+            given = key if isinstance(key, tuple) else (key,)
+            if key in initial_spans:
+                for state_rows in cut_initial(*initial_spans[key]):
+                    processor.handleInitialState(given, state_rows, values)
+            if key in spans:
+                results.extend(processor.handleInputRows(given, cut(*spans[key]), values) or ())
+            handle.leave()
+
+    def _by_key_of(self, table: pa.Table, name: str) -> tuple[Cut, dict[Hashable, tuple[int, int]]]:
+        """What cuts the rows of a key out of an input, and where each key's are."""
+        if not table.num_rows:
+            return _nothing, {}
+        context = self.context
+        groups = Groups(table, context.key_columns(name), context.shard.operator)
+        groups.rows = groups.rows.rename_columns([name.removeprefix(HIDDEN) for name in groups.rows.column_names])
+        cut = as_frames(groups.rows, self._frames) if self._pandas else as_rows(groups.rows)
+        return cut, {key: (start, count) for key, start, count in groups.spans()}
 
     def _expire(self, key: Hashable) -> None:
         """Remove what of a key has expired, and come again for the rest."""
@@ -139,9 +176,9 @@ class SparkProcessor(Operator):
     def _on_time(self, rows: pa.Table) -> pa.Table:
         """Without the rows at or before the watermark of the epoch before; notes the newest event time."""
         context = self.context
-        if context.event_time is None or self._mode != "EventTime":
+        if context.event_time is None:
             return rows
-        before, self.watermark_before_ms = self.watermark_before_ms, context.watermark_ms
+        before, self.watermark_before_ms = _from_zero(self.watermark_before_ms), context.watermark_ms
         if not rows.num_rows:
             return rows
         times, per_second = event_times(rows, context.event_time.column, context.shard.operator)
@@ -149,7 +186,7 @@ class SparkProcessor(Operator):
         if newest is None:
             return rows
         context.max_event_time_ms["rows"] = newest * 1_000 // per_second
-        if before is None:
+        if self.mode != "EventTime":
             return rows
         kept = rows.filter(pc.fill_null(pc.greater(times, before * per_second // 1_000), True))
         context.late_rows += rows.num_rows - kept.num_rows
@@ -157,9 +194,9 @@ class SparkProcessor(Operator):
 
     def _timer_values(self) -> TimerValues:
         context = self.context
-        if self._mode == "None":
+        if self.mode == "None":
             return TimerValues(-1, -1)
-        watermark = -1 if context.event_time is None else context.watermark_ms or 0
+        watermark = -1 if context.event_time is None else _from_zero(context.watermark_ms)
         return TimerValues(context.time_ms, watermark)
 
     def _table(self, results: Iterable[Any]) -> pa.Table:
@@ -169,11 +206,20 @@ class SparkProcessor(Operator):
                 f"operator '{self.context.shard.operator}': {self._class.__name__} runs in an application only"
             )
         if self._pandas:
-            return frames_to_table(results, schema, self._time_zone)
+            return frames_to_table(results, schema, self._frames)
         return rows_to_table(results, schema)
 
     def on_timer(self, timers: Sequence[Timer]) -> None:
         raise AssertionError("process does the timers itself")
+
+
+def _from_zero(watermark_ms: int | None) -> int:
+    """Spark's watermark begins with 1970 and never goes below."""
+    return max(0, watermark_ms or 0)
+
+
+def _nothing(start: int, count: int) -> Iterator[Any]:
+    return iter(())
 
 
 class _AskedForms(Forms):

@@ -6,14 +6,19 @@ Whole columns are converted once per epoch; a key then gets a slice of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkValueError
 from pyspark.sql import Row
 
+from perseid.byte_size import byte_size
+
 if TYPE_CHECKING:
     import pandas as pd
+    from pyspark.sql import SparkSession
 
 Cut = Callable[[int, int], Iterator[Any]]
 """The rows from a start, so many of them, as the processor's iterator."""
@@ -30,14 +35,43 @@ def as_rows(table: pa.Table) -> Cut:
     return cut
 
 
-def as_frames(table: pa.Table, time_zone: str) -> Cut:
-    """For `transformWithStateInPandas`: an iterator with one frame; times without zone, in the session's."""
-    whole = _to_pandas(table, time_zone)
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """How a session wants its pandas frames: the time zone of their times, how large one may be, how numbers are converted."""
+
+    time_zone: str = "UTC"
+    rows: int = 0  # of one frame at most; 0: no limit
+    bytes: int = 0  # the same, about
+    decimals_of_integers: bool = False
+
+    @classmethod
+    def of(cls, spark: SparkSession) -> Frames:
+        """Those of a session."""
+        conf = spark.conf
+        return cls(
+            conf.get("spark.sql.session.timeZone") or "UTC",
+            max(0, int(conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") or 0)),
+            _bytes(conf.get("spark.sql.execution.arrow.maxBytesPerBatch") or "-1"),
+            conf.get("spark.sql.execution.pythonUDF.pandas.intToDecimalCoercionEnabled", "false") == "true",
+        )
+
+    def rows_of(self, table: pa.Table) -> int:
+        """How many rows of this table one frame has at most."""
+        most = self.rows or table.num_rows
+        if self.bytes:
+            most = min(most, self.bytes * table.num_rows // max(1, table.nbytes))
+        return max(1, most)
+
+
+def as_frames(table: pa.Table, frames: Frames) -> Cut:
+    """For `transformWithStateInPandas`: an iterator of frames; times without zone, in the session's."""
+    whole, most = _to_pandas(table, frames.time_zone), frames.rows_of(table)
 
     def cut(start: int, count: int) -> Iterator[pd.DataFrame]:
-        frame = whole.iloc[start : start + count].copy()
-        frame.index = range(count)
-        return iter((frame,))
+        for first in range(start, start + count, most):
+            frame = whole.iloc[first : min(first + most, start + count)].copy()
+            frame.index = range(len(frame))
+            yield frame
 
     return cut
 
@@ -54,7 +88,7 @@ def rows_to_table(results: Iterable[Any], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist(dicts, schema=schema)
 
 
-def frames_to_table(results: Iterable[Any], schema: pa.Schema, time_zone: str) -> pa.Table:
+def frames_to_table(results: Iterable[Any], schema: pa.Schema, frames: Frames) -> pa.Table:
     """pandas frames as a table; columns by name, or by position where a frame has no names."""
     import pandas as pd
 
@@ -65,7 +99,7 @@ def frames_to_table(results: Iterable[Any], schema: pa.Schema, time_zone: str) -
                 "Invalid return type. Please make sure that the UDF returns a "
                 "pandas.DataFrame when the specified return type is StructType."
             )
-        tables.append(_from_pandas(frame, schema, time_zone))
+        tables.append(_from_pandas(frame, schema, frames))
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
@@ -77,13 +111,26 @@ def _to_pandas(table: pa.Table, time_zone: str) -> pd.DataFrame:
     return frame
 
 
-def _from_pandas(frame: pd.DataFrame, schema: pa.Schema, time_zone: str) -> pa.Table:
+def _from_pandas(frame: pd.DataFrame, schema: pa.Schema, frames: Frames) -> pa.Table:
     if any(not isinstance(name, str) for name in frame.columns):
         frame = frame.set_axis(schema.names, axis=1)
     arrays = []
     for field in schema:
         series = frame[field.name]
         if pa.types.is_timestamp(field.type) and field.type.tz is not None and series.dtype.kind == "M":
-            series = series.dt.tz_localize(time_zone) if series.dt.tz is None else series
-        arrays.append(pa.Array.from_pandas(series, type=field.type))
+            series = series.dt.tz_localize(frames.time_zone) if series.dt.tz is None else series
+        if frames.decimals_of_integers and pa.types.is_decimal(field.type) and series.dtype.kind in "iu":
+            series = series.map(Decimal)
+        try:
+            arrays.append(pa.Array.from_pandas(series, type=field.type))
+        except pa.ArrowException as error:
+            raise PySparkValueError(
+                f"Failed to convert the value of the column '{field.name}' with type '{series.dtype}' to Arrow type"
+                f" '{field.type}': {error}"
+            ) from error
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _bytes(amount: str) -> int:
+    """A size in a setting of Spark's; 0 where there is no limit."""
+    return 0 if amount.startswith("-") or amount == "0" else byte_size(amount)

@@ -37,13 +37,23 @@ class Variable:
     def __init__(self, handle: Handle, name: str, form: StoredForm, ttl_ms: int | None) -> None:
         self._handle, self._name, self._form, self._ttl_ms = handle, name, form, ttl_ms
 
-    def _usable(self) -> None:
-        if self._name not in self._handle.variables:
-            raise PySparkRuntimeError(f"Error: {self.kind} state {self._name} is not initialized.")
+    @property
+    def expires(self) -> bool:
+        """Has it a time to live?"""
+        return self._ttl_ms is not None
 
-    def _held(self) -> Any:
-        self._usable()
+    def _usable(self, doing: str) -> None:
+        if self._name not in self._handle.variables:
+            raise PySparkRuntimeError(f"Error {doing}: {self.kind} state {self._name} is not initialized.")
+
+    def _held(self, doing: str) -> Any:
+        """What the current key has; ``doing`` is in the message when the variable was deleted."""
+        self._usable(doing)
         return self._handle.current().get(self._name)
+
+    def _held_if_usable(self) -> Any:
+        """For iterators, which are empty when the variable was deleted."""
+        return self._handle.current().get(self._name) if self._name in self._handle.variables else None
 
     def _keep(self, row: Stored) -> Any:
         """A row as it is kept: with its time of expiry where the variable has one."""
@@ -62,7 +72,7 @@ class Variable:
 
     def clear(self) -> None:
         """Remove this state."""
-        self._usable()
+        self._usable("clearing map state" if self.kind == "Map" else "clearing value state")
         self._handle.current().pop(self._name, None)
 
 
@@ -70,14 +80,15 @@ class Value(Variable, ValueState):
     """One row per key."""
 
     def get(self) -> Stored | None:
-        kept = self._held()
+        kept = self._held("getting value state")
         return None if kept is None else self._row(kept)
 
     def exists(self) -> bool:
-        return self.get() is not None
+        kept = self._held("checking value state exists")
+        return kept is not None and self._row(kept) is not None
 
     def update(self, newValue: Any) -> None:
-        self._usable()
+        self._usable("updating value state")
         self._set(self._keep(self._form.store(newValue, "Error updating value state")))
 
 
@@ -87,18 +98,19 @@ class List(Variable, ListState):
     kind = "List"
 
     def get(self) -> Iterator[Stored]:
-        return iter([row for row in map(self._row, self._held() or ()) if row is not None])
+        return iter([row for row in map(self._row, self._held_if_usable() or ()) if row is not None])
 
     def exists(self) -> bool:
+        self._usable("checking value state exists")
         return next(self.get(), None) is not None
 
     def put(self, newState: Sequence[Any]) -> None:
-        self._usable()
+        self._usable("updating value state")
         self._set(self._rows(newState))
 
     def appendValue(self, newState: Any) -> None:
         row = self._keep(self._form.store(newState, "Error updating value state"))
-        held = self._held()
+        held = self._held("updating value state")
         if held is None:
             self._set([row])
         else:
@@ -106,7 +118,7 @@ class List(Variable, ListState):
 
     def appendList(self, newState: Sequence[Any]) -> None:
         rows = self._rows(newState)
-        held = self._held()
+        held = self._held("updating value state")
         if held is None:
             self._set(rows)
         else:
@@ -132,18 +144,22 @@ class Map(Variable, MapState):
         self._keys = keys
 
     def exists(self) -> bool:
+        self._usable("checking map state exists")
         return next(self.iterator(), None) is not None
 
     def getValue(self, key: Any) -> Stored | None:
-        held = self._held()
+        return self._value_of(key, "getting value")
+
+    def containsKey(self, key: Any) -> bool:
+        return self._value_of(key, "checking if map state contains key") is not None
+
+    def _value_of(self, key: Any, doing: str) -> Stored | None:
+        held = self._held(doing)
         kept = held.get(self._entry(key)) if held else None
         return None if kept is None else self._row(kept)
 
-    def containsKey(self, key: Any) -> bool:
-        return self.getValue(key) is not None
-
     def updateValue(self, key: Any, value: Any) -> None:
-        held = self._held()
+        held = self._held("updating map state value")
         entry, kept = self._entry(key), self._keep(self._form.store(value, "Error updating map state value"))
         if held is None:
             self._set({entry: kept})
@@ -151,7 +167,7 @@ class Map(Variable, MapState):
             held[entry] = kept
 
     def iterator(self) -> Iterator[tuple[Stored, Stored]]:
-        held = self._held() or {}
+        held = self._held_if_usable() or {}
         pairs = [(key, self._row(kept)) for key, kept in held.items()]
         return iter([(self._keys.read(_thawed(key)), row) for key, row in pairs if row is not None])
 
@@ -162,7 +178,7 @@ class Map(Variable, MapState):
         return iter([row for _, row in self.iterator()])
 
     def removeKey(self, key: Any) -> None:
-        held = self._held()
+        held = self._held("removing key from map state")
         if held is not None:
             held.pop(self._entry(key), None)
             if not held:

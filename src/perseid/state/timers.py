@@ -37,7 +37,7 @@ class Timers:
     self.context.timers.cancel(key)
     """
 
-    __slots__ = ("_by_key", "_count", "_heaps", "_sequence", "has_event_time")
+    __slots__ = ("_by_key", "_count", "_heaps", "_sequence", "has_event_time", "silent")
 
     def __init__(self) -> None:
         self._by_key: dict[
@@ -49,6 +49,7 @@ class Timers:
         self._sequence = 0
         self._count = 0
         self.has_event_time = True  # of the operator, in the epoch that runs
+        self.silent = False  # they fire when there is an epoch, and are no reason to have one
 
     def __len__(self) -> int:
         return self._count
@@ -113,7 +114,9 @@ class Timers:
         return fired
 
     def next_ms(self, kind: TimerKind) -> int | None:
-        """When the next timer of that kind is due; None if there is none."""
+        """When the next timer of that kind is due; None if there is none, or if that is no reason for an epoch."""
+        if self.silent:
+            return None
         timer = self._first(kind)
         return None if timer is None else timer.at_ms
 
