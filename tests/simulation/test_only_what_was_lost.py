@@ -74,7 +74,7 @@ def survive_alone(seeds: range, *, scaled: bool) -> None:
         assert not whole, f"seed {seed}: the whole application went back: {whole}"
         recoveries += len(plans)
         assert world.driver is not None
-        recalled += world.driver.streams.recalled
+        recalled += world.driver.blocks.recalled
     assert recoveries > len(seeds) and recalled > len(seeds), (recoveries, recalled)
 
 

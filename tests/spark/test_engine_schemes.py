@@ -72,12 +72,11 @@ def test_under_baseline_units_are_saved_alone_and_what_lies_between_them_spills(
     running = begin(
         apps.units(out, rows), hosts=2, checkpoint=comparison.baseline(every(seconds=1)), max_rows_per_epoch=250
     )
-    streams = running._shell.streams
-    streams._buffer.limit_bytes = 2_000
+    buffer = running._shell.streams._rows.buffer
+    buffer.limit_bytes = 2_000
     places: set[str] = set()
 
     def done() -> bool:
-        buffer = streams._buffer
         buffer.check()
         places.update({"memory"} if buffer.in_memory else (), {"disk"} if buffer.on_disk else ())
         return running.wait(0.02)

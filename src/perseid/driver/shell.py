@@ -40,18 +40,20 @@ from perseid.engine import notices
 from perseid.engine.controller import Controller, EngineSettings
 from perseid.engine.event_time_alignment import EventTimeAlignment
 from perseid.engine.progress import Progress
+from perseid.engine.stream_store import StreamStore
 from perseid.errors import PerseidError, PerseidWarning, StorageFailed
 from perseid.graph.graph import Graph
 from perseid.graph.outline import outline
 from perseid.graph.topology import Topology
 from perseid.host.shards import OperatorSpec
+from perseid.scaling.routing import RoutingTable
 from perseid.sources.source import MalformedSource
 from perseid.spark.arrow_batches import bound_by_rows
 from perseid.spark.compile import Compiled, compile_graph
 from perseid.spark.frames import Frames
 from perseid.spark.jobs import task_slots
 from perseid.spark.own_session import sibling_of
-from perseid.spark.streams import Streams
+from perseid.spark.streams import SparkStreamRows
 from perseid.spark.task_slots import SlotWatch
 from perseid.spark.unit_worker import UnitWorker
 from perseid.storage import layout
@@ -61,7 +63,7 @@ from perseid.storage.ledger import Ledger
 from perseid.storage.manifest import Checkpoints
 from perseid.storage.records import Admitted, Committed
 from perseid.storage.store import STAGING, Store
-from perseid.vocabulary import Attempt, CheckpointId, Epoch, OperatorName, ShardId, SourceName, UnitName
+from perseid.vocabulary import Attempt, CheckpointId, Epoch, OperatorName, ShardId, SourceName, StreamName, UnitName
 
 LEASE_RENEWAL_S = 1.0
 TICK_S = 0.02
@@ -162,8 +164,9 @@ class Shell:
         self.slot_watch = SlotWatch(spark, name, lambda: self.hosts.waiting, self.journal_writer.warning)
         self._undo.callback(self.slot_watch.end)
         self.backups = HostBackups(self.topology, self.hosts, self.journal_writer, lambda: self.controller.routing)
-        kinds = {str(s.name): s.preservation for s in self.topology.streams}
-        self.streams = Streams(own, store, kinds, self.compiled.schemas, self._rebuild)
+        rows = SparkStreamRows(own, store, self.compiled.schemas, self._again)
+        kinds = {s.name: s.preservation for s in self.topology.streams}
+        self.streams = StreamStore(kinds, rows, alone=threading.Lock())
         self._frames = {
             u.name: Frames(
                 spark, own, graph, u, self.compiled, secret, self.streams.read, self.event_times.watermark_ms
@@ -281,12 +284,12 @@ class Shell:
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
 
-    def _rebuild(self, stream: str, epoch: Epoch) -> DataFrame:
-        """A stream's epoch again, from the answers its hosts keep."""
+    def _again(self, stream: StreamName, epoch: Epoch, routing: RoutingTable) -> DataFrame:
+        """A stream's epoch once more, from the answers that these hosts keep."""
         unit = self.graph.node(stream).unit
         admitted = self.ledger.admitted(epoch)
         assert admitted is not None
-        frames = self._frames[unit].recall(admitted, self.controller.routing, self.hosts.addresses)
+        frames = self._frames[unit].recall(admitted, routing, self.hosts.addresses)
         return frames.node_to_run(stream)
 
     def _unit_finished(self, unit: UnitName, admitted: Admitted, reports: dict[ShardId, Report]) -> None:

@@ -16,9 +16,9 @@ from perseid.driver.journal_writer import JournalWriter
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine import notices
+from perseid.engine.stream_store import StreamStore
 from perseid.graph.graph import Graph
 from perseid.graph.topology import Topology
-from perseid.spark.streams import Streams
 from perseid.storage import layout
 from perseid.storage.lease import Lease
 from perseid.storage.ledger import Ledger
@@ -38,7 +38,7 @@ class StorageWorker:
         ledger: Ledger,
         ledger_lock: threading.Lock,
         checkpoints: Checkpoints,
-        streams: Streams,
+        streams: StreamStore[Any],
         journal_writer: JournalWriter,
         now_ms: Callable[[], int],
         post: Callable[[on.Event], None],
@@ -80,7 +80,7 @@ class StorageWorker:
         match command:
             case do.SaveInflight(checkpoint, stream, epoch):
                 path = layout.inflight(checkpoint, stream, epoch)
-                size = self._streams.save_inflight(stream, epoch, path)
+                size = self._streams.save(stream, epoch, path)
                 self._journal_writer.notice(notices.InflightSaved(checkpoint, stream, epoch, size))
                 self._post(on.InflightSaved(checkpoint, stream, epoch, path))
             case do.CommitCheckpoint(pending, scheme, covered):

@@ -16,6 +16,7 @@ from perseid.engine import events as on
 from perseid.engine import notices
 from perseid.engine.notices import Outcome
 from perseid.engine.shard import Refusal
+from perseid.engine.stream_store import StreamStore
 from perseid.graph.topology import UnitShape
 from perseid.scaling.routing import RoutingTable
 from perseid.simulation.admission import SimulatedAdmission
@@ -27,7 +28,7 @@ from perseid.simulation.keeper import Keeper
 from perseid.simulation.loads import Loads
 from perseid.simulation.oracle import in_order, outlets
 from perseid.simulation.root import slices
-from perseid.simulation.streams import Streams
+from perseid.simulation.streams import SimulatedStreamRows
 from perseid.simulation.values import Rows, State
 from perseid.storage.records import Admitted
 from perseid.vocabulary import Attempt, Epoch, OperatorName, ShardId, StreamName, UnitName
@@ -55,16 +56,15 @@ class SimulatedDriver:
         }
         self.order = {u.name: in_order(u) for u in self.topology.units}
         self.outlets = {u.name: outlets(u) for u in self.topology.units}
-        self._durable = {s.name for s in self.topology.streams if s.durable}
         self._sources = {u.name: u.sources for u in self.topology.units}
         self.jobs: dict[Attempt, Job] = {}
         self.event_times_ms: dict[tuple[UnitName, Epoch], Mapping[OperatorName, int]] = {}  # of epochs to be committed
         self.finished: dict[UnitName, Epoch] = {u.name: Epoch(0) for u in self.topology.units}
-        self.streams = Streams(
-            self.topology,
-            self.root,
-            lambda unit, epoch, routing: rebuilt(self, unit, epoch, routing or self.controller.routing),
+        producers = {s.name: s.producer for s in self.topology.streams}
+        self.blocks = SimulatedStreamRows(
+            self, lambda stream, epoch, routing: rebuilt(self, producers[stream], epoch, routing)
         )
+        self.streams = StreamStore({s.name: s.preservation for s in self.topology.streams}, self.blocks)
         self.hosts = Hosts(self)
         self.errands, self.storage_worker = Errands(self), Keeper(self)
         self.admission = SimulatedAdmission(self)
@@ -250,8 +250,9 @@ class SimulatedDriver:
         names = self._sources[unit]
         return slices(self.admitted(epoch), names) if names else []
 
-    def durable(self, stream: StreamName) -> bool:
-        return stream in self._durable
+    def stream_rows(self, stream: StreamName, epoch: Epoch, routing: RoutingTable) -> Rows:
+        """An epoch of a stream for a job under this routing."""
+        return self.blocks.of(self.streams.read(stream, epoch, routing))
 
     def pace_of(self, routing: RoutingTable, unit: UnitShape) -> float:
         """A job is as slow as its slowest host."""

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.shard import Refusal
+from perseid.engine.stream_store import StreamGone
 from perseid.errors import CorruptData, Fenced, StorageFailed
 from perseid.scaling.routing import RoutingTable
 from perseid.simulation.checkers import broken
 from perseid.simulation.host import Request
-from perseid.simulation.streams import Block, StreamGone
+from perseid.simulation.streams import Block
 from perseid.simulation.values import NO_ROWS, Rows, State, answers, event_time_ms, share, together
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, UnitName
 
@@ -109,9 +110,11 @@ class Job:
 
     def input(self, epoch: Epoch) -> Rows:
         """The unit's rows of an epoch."""
-        refreshed = self.routing if self.again else None
         parts = self.driver.source_rows(self.unit, epoch)
-        parts += [self.driver.streams.read(s, epoch, refreshed) for s in self.driver.inputs[self.unit]]
+        for stream in self.driver.inputs[self.unit]:
+            if self.again:
+                self.driver.streams.refresh(stream, epoch, self.routing)
+            parts.append(self.driver.stream_rows(stream, epoch, self.routing))
         return together(parts)
 
 
@@ -177,13 +180,7 @@ class EpochJob(Job):
         rows = together([self.said[o] for o in last]) if last else self.whole
         admitted = driver.admitted(self.epoch)
         for stream in driver.outputs[self.unit]:
-            machine = world.random.choice(world.machines)
-            if driver.durable(stream):
-                world.root.check(driver.generation)
-                world.root.reach(world.clock.now_ms)
-            driver.streams.put(
-                stream, self.epoch, admitted.digest, Block(rows, machine, world.clock.now_ms, self.routing)
-            )
+            driver.streams.put(stream, self.epoch, admitted.digest, Block(stream, self.epoch, rows, self.routing))
         held = world.root.sinks.get((self.unit, self.epoch))
         if held is None or held[0] != admitted.digest:
             world.root.write_sink(driver.generation, world.clock.now_ms, self.unit, admitted, rows)
@@ -258,7 +255,7 @@ def rebuilt(driver: SimulatedDriver, unit: UnitName, epoch: Epoch, routing: Rout
     last = driver.outlets[unit]
     if not last:
         parts = driver.source_rows(unit, epoch)
-        return together([*parts, *(driver.streams.read(s, epoch, routing) for s in driver.inputs[unit])])
+        return together([*parts, *(driver.stream_rows(s, epoch, routing) for s in driver.inputs[unit])])
     said = []
     for operator in last:
         states = [

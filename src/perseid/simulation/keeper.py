@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, assert_never
 from perseid.checkpoint.lifecycle import CompletedCheckpoint, PendingCheckpoint
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine.stream_store import StreamGone
 from perseid.errors import CorruptData, Fenced, StorageFailed
 from perseid.simulation.jobs import JobFailed, Stuck
 from perseid.simulation.root import Manifest, Snapshot
-from perseid.simulation.streams import StreamGone
 from perseid.storage.records import Partitioned
 from perseid.vocabulary import CheckpointId, Epoch, StreamName, UnitName
 
@@ -79,10 +79,8 @@ class Keeper:
         driver, root, now = self._driver, self._driver.root, self._driver.clock.now_ms
         match command:
             case do.SaveInflight(checkpoint, stream, epoch):
-                root.check(driver.generation)
-                root.reach(now)
                 path = f"{checkpoint}/{stream}/{epoch}"
-                root.saved[path] = driver.streams.read(stream, epoch)
+                driver.streams.save(stream, epoch, path)
                 driver.tell(on.InflightSaved(checkpoint, stream, epoch, path), 0)
             case do.CommitCheckpoint(pending, _, covered):
                 self._commit(pending, covered)

@@ -1,97 +1,102 @@
-"""Streams between units as the driver has them: rows kept on machines, in-flight epochs of a checkpoint, durable ones on the root.
+"""The rows of streams between units in a simulation: kept on a machine, from which they go when it is down (``engine.stream_store``).
 
-Rows kept on a machine that went down are computed again from the answers hosts keep (``spark.streams``), and so are those of a retained
-stream that every consumer had read, when a lost one needs them again.
+As with Spark, rows that went with their machine are computed again when they are read, from the answers of the hosts that were known
+when they were made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from perseid.engine.stream_store import StreamGone
 from perseid.errors import CorruptData
-from perseid.graph.topology import Topology
 from perseid.scaling.routing import RoutingTable
-from perseid.simulation.root import Root
 from perseid.simulation.site import Machine
 from perseid.simulation.values import Rows
-from perseid.vocabulary import Epoch, Keeping, StreamName, UnitName
+from perseid.vocabulary import Epoch, Keeping, StreamName
 
-
-class StreamGone(Exception):
-    """An epoch is kept nowhere."""
+if TYPE_CHECKING:
+    from perseid.simulation.driver import SimulatedDriver
 
 
 @dataclass(slots=True)
 class Block:
-    """One epoch of a stream in memory, where, since when, and under which routing it can be computed again."""
+    """One epoch of a stream: its rows, the routing under which they can be computed again, and the machine that holds them."""
 
-    rows: Rows
-    machine: Machine
-    made_ms: int
-    routing: RoutingTable
+    stream: StreamName
+    epoch: Epoch
+    rows: Rows | None  # None: nobody has computed them yet
+    routing: RoutingTable | None = None  # None: it is a file
+    machine: Machine | None = None
+    made_ms: int = 0
+
+    @property
+    def lost(self) -> bool:
+        """Did it go with its machine?"""
+        return self.machine is not None and self.machine.wiped_ms > self.made_ms
 
 
-class Streams:
-    """What lies between units now."""
+class SimulatedStreamRows:
+    """What ``StreamStore`` does with rows, on simulated machines and the simulated root."""
 
-    def __init__(
-        self, topology: Topology, root: Root, rebuild: Callable[[UnitName, Epoch, RoutingTable | None], Rows]
-    ) -> None:
-        self._root, self._rebuild = root, rebuild
-        self._kinds: dict[StreamName, Keeping] = {s.name: s.preservation for s in topology.streams}
-        self._producers = {s.name: s.producer for s in topology.streams}
-        self._blocks: dict[tuple[StreamName, Epoch], Block] = {}
-        self._saved: dict[tuple[StreamName, Epoch], str] = {}
-        self._offered: dict[tuple[StreamName, Epoch], str] = {}  # as saved; for shards that go back alone
+    def __init__(self, driver: SimulatedDriver, again: Callable[[StreamName, Epoch, RoutingTable], Rows]) -> None:
+        self._driver, self._world, self._root, self._again = driver, driver.world, driver.root, again
         self._sizes: dict[tuple[StreamName, Epoch], int] = {}  # rows of every epoch there was
         self.recomputed = self.recalled = 0
 
-    def put(self, stream: StreamName, epoch: Epoch, digest: str, block: Block) -> None:
-        if self._kinds[stream] == "durable":
-            self._root.preserved[(stream, epoch)] = (digest, block.rows)
-        else:
-            self._blocks[(stream, epoch)] = block
-            self._sizes[(stream, epoch)] = block.rows.size
+    def of(self, block: Block) -> Rows:
+        """The rows, for somebody who reads them."""
+        if block.rows is None or block.lost:
+            assert block.routing is not None
+            self.recomputed += block.lost
+            again = self._again(
+                block.stream, block.epoch, block.routing
+            )  # simulated answers do not say how many rows they are
+            block.rows = Rows(again.content, self._sizes[block.stream, block.epoch])
+            if block.machine is not None:
+                self.hold(block)
+        return block.rows
 
-    def read(self, stream: StreamName, epoch: Epoch, refreshed: RoutingTable | None = None) -> Rows:
-        """An epoch for a consumer. ``refreshed``: rows that must be computed again are asked for under this routing."""
-        key = (stream, epoch)
-        if self._kinds[stream] == "durable":
-            kept = self._root.preserved.get(key)
-            if kept is None:
-                raise StreamGone(f"stream {stream}: epoch {epoch} is not on the root")
-            return kept[1]
-        block, path = self._blocks.get(key), self._saved.get(key) or self._offered.get(key)
-        if block is not None and not (path is not None and block.machine.wiped_ms > block.made_ms):
-            if refreshed is not None:
-                block.routing = refreshed
-            if block.machine.wiped_ms > block.made_ms:
-                block.rows = self._again(stream, epoch, block.routing)
-                self.recomputed += 1
-            return block.rows
-        if path is not None and path in self._root.saved:
-            if path in self._root.damaged:
-                raise CorruptData(f"stream {stream}: epoch {epoch}, saved as {path}, fails its hash")
-            return self._root.saved[path]
-        if self._kinds[stream] == "retained":
-            self.recalled += 1
-            return self._again(stream, epoch, refreshed)
-        raise StreamGone(f"stream {stream}: epoch {epoch} is no longer kept")
+    def preserve(self, stream: StreamName, epoch: Epoch, digest: str, rows: Block) -> None:
+        self._root.check(self._driver.generation)
+        self._root.reach(self._driver.clock.now_ms)
+        self._root.preserved[stream, epoch] = (digest, self.of(rows))
 
-    def _again(self, stream: StreamName, epoch: Epoch, routing: RoutingTable | None) -> Rows:
-        """As hosts answer once more; simulated answers do not say how many rows they are."""
-        again = self._rebuild(self._producers[stream], epoch, routing)
-        return Rows(again.content, self._sizes[(stream, epoch)])
+    def preserved(self, stream: StreamName, epoch: Epoch) -> Block:
+        kept = self._root.preserved.get((stream, epoch))
+        if kept is None:
+            raise StreamGone(f"stream {stream}: epoch {epoch} is not on the root")
+        return Block(stream, epoch, kept[1])
 
-    def release(self, stream: StreamName, epoch: Epoch) -> None:
-        for kept in (self._blocks, self._saved):
-            for key in [k for k in kept if k[0] == stream and k[1] <= epoch]:
-                del kept[key]
+    def keep(self, stream: StreamName, epoch: Epoch, rows: Block, keeping: Keeping) -> Block:
+        self._sizes[stream, epoch] = self.of(rows).size
+        return self.hold(rows)
 
-    def offer(self, inflight: Mapping[tuple[StreamName, Epoch], str]) -> None:
-        self._offered = dict(inflight)
+    def hold(self, rows: Block) -> Block:
+        rows.machine, rows.made_ms = self._world.random.choice(self._world.machines), self._driver.clock.now_ms
+        return rows
 
-    def reset(self, inflight: Mapping[tuple[StreamName, Epoch], str]) -> None:
-        self._blocks.clear()
-        self._saved, self._offered = dict(inflight), {}
+    def let_go(self, stream: StreamName, epoch: Epoch, rows: Block) -> None:
+        rows.machine = None
+
+    def load(self, stream: StreamName, path: str) -> Block:
+        rows = self._root.saved.get(path)
+        if rows is None or path in self._root.damaged:
+            raise CorruptData(f"stream {stream}: an epoch that was saved as {path} is missing or fails its hash")
+        return Block(stream, Epoch(0), rows)
+
+    def save(self, rows: Block, path: str) -> int:
+        self._root.check(self._driver.generation)
+        self._root.reach(self._driver.clock.now_ms)
+        self._root.saved[path] = found = self.of(rows)
+        return found.size
+
+    def again(self, stream: StreamName, epoch: Epoch, routing: RoutingTable) -> Block:
+        self.recalled += 1
+        return Block(stream, epoch, None, routing)
+
+    def trim(self, stream: StreamName, epoch: Epoch) -> None:
+        for key in [k for k in self._root.preserved if k[0] == stream and k[1] <= epoch]:
+            del self._root.preserved[key]

@@ -23,9 +23,9 @@ from perseid.spark.compile import Compiled, to_rows, union
 from perseid.spark.exchange import EpochHeader, Exchange, Then
 from perseid.spark.shape import feeders_of
 from perseid.storage.records import Admitted
-from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, SourceName
+from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, SourceName, StreamName
 
-StreamReader = Callable[[str, Epoch], DataFrame]
+StreamReader = Callable[[StreamName, Epoch, RoutingTable], DataFrame]
 Watermark = Callable[[OperatorName, Epoch], int | None]
 
 
@@ -235,7 +235,7 @@ class EpochFrames:
         frames = self._frames
         node = frames.graph.node(name)
         if node.unit != frames.unit.name:
-            return frames.stream(name, self._admitted.epoch)
+            return frames.stream(StreamName(name), self._admitted.epoch, self._routing)
         match node:
             case SourceNode():
                 source, (start, end) = node.source, self._admitted.slices[SourceName(node.name)]

@@ -1,12 +1,7 @@
-"""Streams between units: epochs handed on from one unit's job to another's (design §2).
+"""The rows of streams between units in Spark: DataFrames that are persisted, and Parquet files under the root (``engine.stream_store``).
 
-transient  a persisted DataFrame, dropped when every consumer is past it
-retained   the same; but hosts keep the answers it was computed from until a checkpoint covers them, so it can be had again (S1)
-buffered   a persisted DataFrame, kept until the consumers' checkpoint covers it: in memory up to 50 MB, then on local disk (M2)
-durable    written under the root before the consumer sees it: a connector's pending window (B1)
-
-An epoch whose blocks were lost with an executor is computed again, and so is one of a retained stream that a lost consumer has to
-read once more: from the file of the checkpoint, if it has one, or else from sources and the answers that hosts kept.
+An epoch of a transient or retained stream is a persisted DataFrame; one of a buffered stream lies in memory up to 50 MB, then on local disk
+(M2). Spark computes blocks that were lost with an executor again by itself, from the plan of the DataFrame.
 """
 
 from __future__ import annotations
@@ -21,7 +16,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
 
-from perseid.errors import ApplicationFailed
+from perseid.scaling.routing import RoutingTable
 from perseid.sources.ordered_scan import FileSlice, ordered_scan
 from perseid.spark.preserved_buffer import PreservedBuffer
 from perseid.storage import layout, saved_rows
@@ -33,152 +28,83 @@ _VERIFIED = {
 }  # Parquet writes checksums, but looks at them only if told to
 
 
-class StreamGone(ApplicationFailed):
-    """An epoch of a stream is kept nowhere: whoever needs it must go back to a checkpoint."""
-
-
-class Streams:
-    """What lies between units now."""
+class SparkStreamRows:
+    """What ``StreamStore`` does with rows, as Spark does it."""
 
     def __init__(
         self,
         spark: SparkSession,
         store: Store,
-        kinds: Mapping[str, Keeping],
         schemas: Mapping[str, StructType],
-        rebuild: Callable[[str, Epoch], DataFrame],
+        again: Callable[[StreamName, Epoch, RoutingTable], DataFrame],
     ) -> None:
-        self._spark, self._store, self._kinds, self._schemas, self._rebuild = spark, store, kinds, schemas, rebuild
-        self._epochs: dict[tuple[str, Epoch], DataFrame] = {}
-        self._saved: dict[tuple[str, Epoch], str] = {}  # in-flight epochs of the checkpoint that was restored
-        self._offered: dict[tuple[str, Epoch], str] = {}  # the same, for shards that go back alone
-        self._buffer = PreservedBuffer()
-        self._lock = threading.Lock()
+        self._spark, self._store, self._schemas, self._again = spark, store, schemas, again
+        self.buffer = PreservedBuffer()
+        self._lock = threading.Lock()  # of the buffer
 
-    def put(self, stream: str, epoch: Epoch, digest: str, df: DataFrame) -> None:
-        """A unit has computed an epoch of one of its streams: run it, and keep the result for the consumers."""
-        if self._kinds[stream] == "durable":
-            path = layout.preserved(StreamName(stream), epoch)
-            if saved_rows.digest_of(self._store, path) == digest:
-                df.write.format("noop").mode("overwrite").save()
-            else:
-                self.save(df, path, digest)
-            return
-        self._drop(stream, epoch)  # before: Spark takes equal plans for one, and would drop the new one with the old
-        if self._kinds[stream] == "buffered":
-            kept = self._preserve(stream, epoch, df)
+    def preserve(self, stream: StreamName, epoch: Epoch, digest: str, rows: DataFrame) -> None:
+        path = layout.preserved(stream, epoch)
+        if saved_rows.digest_of(self._store, path) == digest:
+            rows.write.format("noop").mode("overwrite").save()
         else:
-            kept = df.persist(StorageLevel.MEMORY_AND_DISK)
-            kept.write.format("noop").mode("overwrite").save()
-        with self._lock:
-            self._epochs[(stream, epoch)] = kept
+            self._write(rows, path, digest)
 
-    def _preserve(self, stream: str, epoch: Epoch, df: DataFrame) -> DataFrame:
-        """Keep an epoch in the stream's buffer (M2), and find out how large it is."""
-        with self._lock:
-            place = self._buffer.place(stream)
-        kept = df.persist(StorageLevel.MEMORY_AND_DISK if place == "memory" else StorageLevel.DISK_ONLY)
-        measured = Observation()
-        kept.observe(measured, row_bytes(df.schema).alias("bytes")).write.format("noop").mode("overwrite").save()
-        with self._lock:
-            self._buffer.put(stream, epoch, place, int(measured.get["bytes"] or 0))
+    def preserved(self, stream: StreamName, epoch: Epoch) -> DataFrame:
+        return self.load(stream, layout.preserved(stream, epoch))
+
+    def keep(self, stream: StreamName, epoch: Epoch, rows: DataFrame, keeping: Keeping) -> DataFrame:
+        if keeping == "buffered":
+            return self._keep_in_buffer(stream, epoch, rows)
+        kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
+        kept.write.format("noop").mode("overwrite").save()
         return kept
 
-    def read(self, stream: str, epoch: Epoch) -> DataFrame:
-        """An epoch for a consumer."""
-        if self._kinds[stream] == "durable":
-            return self.load(stream, layout.preserved(StreamName(stream), epoch))
+    def _keep_in_buffer(self, stream: StreamName, epoch: Epoch, rows: DataFrame) -> DataFrame:
+        """Keep an epoch in the stream's buffer (M2), and find out how large it is."""
         with self._lock:
-            kept, saved = self._epochs.get((stream, epoch)), self._file(stream, epoch)
-        if kept is not None:
-            return kept
-        if saved is not None:
-            return self.load(stream, saved)
-        if self._kinds[stream] == "retained":
-            return self._rebuild(stream, epoch)
-        raise StreamGone(f"stream {stream!r}: epoch {epoch} is no longer kept")
-
-    def refresh(self, stream: str, epoch: Epoch) -> None:
-        """The kept DataFrame may know hosts that are gone: compute it again from the answers hosts keep, when it is read."""
+            place = self.buffer.place(stream)
+        kept = rows.persist(StorageLevel.MEMORY_AND_DISK if place == "memory" else StorageLevel.DISK_ONLY)
+        measured = Observation()
+        kept.observe(measured, row_bytes(rows.schema).alias("bytes")).write.format("noop").mode("overwrite").save()
         with self._lock:
-            if (stream, epoch) not in self._epochs:
-                return
-            saved = self._file(stream, epoch)
-        if saved is not None:  # hosts that came back from that checkpoint have no answer from before it
-            self._drop(stream, epoch)
-            return
-        fresh = self._rebuild(stream, epoch)
-        self._drop(stream, epoch)
-        fresh.persist(StorageLevel.MEMORY_AND_DISK)
+            self.buffer.put(stream, epoch, place, int(measured.get["bytes"] or 0))
+        return kept
+
+    def hold(self, rows: DataFrame) -> DataFrame:
+        return rows.persist(StorageLevel.MEMORY_AND_DISK)
+
+    def let_go(self, stream: StreamName, epoch: Epoch, rows: DataFrame) -> None:
         with self._lock:
-            self._epochs[(stream, epoch)] = fresh
+            self.buffer.forget(stream, epoch)
+        with contextlib.suppress(Exception):  # Spark may be gone
+            rows.unpersist()
 
-    def _file(self, stream: str, epoch: Epoch) -> str | None:
-        return self._saved.get((stream, epoch)) or self._offered.get((stream, epoch))
-
-    def _drop(self, stream: str, epoch: Epoch) -> None:
-        with self._lock:
-            old = self._epochs.pop((stream, epoch), None)
-            self._buffer.forget(stream, epoch)
-        if old is not None:
-            old.unpersist()
-
-    def save(self, df: DataFrame, path: str, digest: str) -> None:
-        """Make the rows of an epoch durable under the root, all or nothing, in order."""
-        staging = self._store.staging()
-        df.write.option("compression", "lz4").parquet(self._store.uri(staging))
-        saved_rows.publish(self._store, staging, path, digest)
-
-    def load(self, stream: str, path: str) -> DataFrame:
-        """Rows saved before, in order. Raises ``CorruptData`` if they are not all there."""
+    def load(self, stream: StreamName, path: str) -> DataFrame:
         schema = self._schemas[stream]
         parts = saved_rows.files(self._store, path)
         files = [FileSlice(_plain(self._store, f"{path}/{name}"), size) for name, size in parts.items()]
         reader = self._spark.read.schema(schema).options(**_VERIFIED)
         return ordered_scan(self._spark, files, lambda paths: reader.parquet(*paths), schema, parquet=True)
 
-    def save_inflight(self, stream: str, epoch: Epoch, path: str) -> int:
-        """Save a kept epoch as part of a checkpoint (M4); its bytes."""
-        self.save(self.read(stream, epoch), path, "")
+    def save(self, rows: DataFrame, path: str) -> int:
+        self._write(rows, path, "")
         return sum(self._store.size(f"{path}/{name}") for name in self._store.list(path))
 
-    def release(self, stream: str, epoch: Epoch) -> None:
-        """Epochs up to here are needed no more."""
-        with self._lock:
-            gone = [key for key in self._epochs if key[0] == stream and key[1] <= epoch]
-            frames = [self._epochs.pop(key) for key in gone]
-            for key in gone:
-                self._buffer.forget(*key)
-            for key in [key for key in self._saved if key[0] == stream and key[1] <= epoch]:
-                del self._saved[key]
-        for df in frames:
-            with contextlib.suppress(Exception):
-                df.unpersist()
+    def again(self, stream: StreamName, epoch: Epoch, routing: RoutingTable) -> DataFrame:
+        return self._again(stream, epoch, routing)
 
-    def trim(self, stream: str, epoch: Epoch) -> None:
-        """A durable stream's epochs up to here are covered by the oldest checkpoint kept."""
-        folder = layout.preserved_stream(StreamName(stream))
+    def trim(self, stream: StreamName, epoch: Epoch) -> None:
+        folder = layout.preserved_stream(stream)
         for name in self._store.list(folder):
             number = name.removeprefix("epoch=").split(".")[0]
             if number.isdigit() and int(number) <= epoch:
                 self._store.delete(f"{folder}/{name}")
 
-    def offer(self, inflight: Mapping[tuple[StreamName, Epoch], str]) -> None:
-        """Shards go back to a checkpoint alone: what lay between units then may be read again from its files."""
-        with self._lock:
-            self._offered = {(str(stream), epoch): path for (stream, epoch), path in inflight.items()}
-
-    def reset(self, inflight: Mapping[tuple[StreamName, Epoch], str]) -> None:
-        """Go on from a checkpoint: forget all, but for what it saved."""
-        with self._lock:
-            frames = list(self._epochs.values())
-            self._epochs.clear()
-            self._buffer.clear()
-            self._saved = {(str(stream), epoch): path for (stream, epoch), path in inflight.items()}
-            self._offered.clear()
-        for df in frames:
-            with contextlib.suppress(Exception):
-                df.unpersist()
+    def _write(self, rows: DataFrame, path: str, digest: str) -> None:
+        """Make the rows of an epoch durable under the root, all or nothing, in order."""
+        staging = self._store.staging()
+        rows.write.option("compression", "lz4").parquet(self._store.uri(staging))
+        saved_rows.publish(self._store, staging, path, digest)
 
 
 def row_bytes(schema: StructType) -> Column:

@@ -16,6 +16,7 @@ from perseid.channel.connection import Address
 from perseid.driver.reports import NoReport, Report, Reports
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine.stream_store import StreamGone, StreamStore
 from perseid.errors import CorruptData, Fenced, MalformedLine, PerseidError, StorageFailed
 from perseid.graph.graph import Graph, Unit
 from perseid.graph.nodes import SinkNode, SourceNode
@@ -30,12 +31,11 @@ from perseid.sources.source import MalformedSource
 from perseid.spark.exchange import failure_in
 from perseid.spark.frames import EpochFrames, Frames
 from perseid.spark.jobs import cancel, tagged
-from perseid.spark.streams import StreamGone, Streams
 from perseid.storage import layout
 from perseid.storage.lease import Lease
 from perseid.storage.ledger import Ledger
 from perseid.storage.records import Admitted
-from perseid.vocabulary import Attempt, Epoch, HostId, OperatorName, ShardId, SourceName, UnitName
+from perseid.vocabulary import Attempt, Epoch, HostId, OperatorName, ShardId, SourceName, StreamName, UnitName
 
 NO_SPACE = os.strerror(errno.ENOSPC)
 BAD_CHECKSUM = "CRC checksum verification failed"  # as Parquet says it
@@ -72,7 +72,7 @@ class UnitWorker:
         shape: UnitShape,
         retaining: frozenset[OperatorName],
         frames: Frames,
-        streams: Streams,
+        streams: StreamStore[DataFrame],
         ledger: Ledger,
         lease: Lease,
         reports: Reports,
@@ -139,7 +139,7 @@ class UnitWorker:
         admitted = self._admitted(command.epoch)
         if command.again:
             for stream in self._unit.inputs:
-                self._streams.refresh(stream, command.epoch)
+                self._streams.refresh(StreamName(stream), command.epoch, command.routing)
         self._without_malformed([admitted], lambda: self._compute(command, admitted))
         check = functools.partial(self._check, command.attempt)
         shards = command.routing.shards_of(self._shape.operators)
@@ -160,7 +160,8 @@ class UnitWorker:
         try:
             for stream in self._unit.outputs:
                 self._check(command.attempt)
-                self._streams.put(stream, command.epoch, admitted.digest, frames.node_to_run(stream))
+                rows = frames.node_to_run(stream)
+                self._streams.put(StreamName(stream), command.epoch, admitted.digest, rows)
             for node in self._unit.nodes:
                 if isinstance(node, SinkNode):
                     self._check(command.attempt)
@@ -271,7 +272,7 @@ class UnitWorker:
         if command.again:
             for stream in self._unit.inputs:
                 for admitted in group:
-                    self._streams.refresh(stream, admitted.epoch)
+                    self._streams.refresh(StreamName(stream), admitted.epoch, command.routing)
         self._feed_to(frozenset(command.shards), command, group)
 
     def _feed_to(self, shards: frozenset[ShardId], command: do.ReplayShards, group: list[Admitted]) -> None:
