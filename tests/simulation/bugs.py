@@ -15,12 +15,12 @@ from perseid.engine.admission import Admission
 from perseid.engine.controller import Controller
 from perseid.engine.scaling_steps import ScalingSteps
 from perseid.engine.shard import Refusal, ShardLog
+from perseid.engine.storage_steps import StorageSteps
 from perseid.graph.topology import Topology
 from perseid.recovery.detection import Detector
 from perseid.recovery.plan import Observation, RecoveryPlan, decide
 from perseid.scaling.machine import Scaling
 from perseid.scaling.routing import RoutingTable
-from perseid.simulation.keeper import Keeper
 from perseid.simulation.values import State
 from perseid.simulation.world import Engine
 from perseid.vocabulary import Epoch, HostId, Version
@@ -117,7 +117,13 @@ def gives_two_attempts_to_scale_one_version(patch: pytest.MonkeyPatch) -> None:
 
 def commits_a_manifest_before_its_epochs(patch: pytest.MonkeyPatch) -> None:
     """After a crash in between nobody would commit them any more."""
-    patch.setattr(Keeper, "_write_commits", lambda keeper: None)
+    original = StorageSteps.__init__
+
+    def init(steps: StorageSteps, *args: Any) -> None:
+        original(steps, *args)
+        steps._write_commits = lambda: None
+
+    patch.setattr(StorageSteps, "__init__", init)
 
 
 def forgets_event_times_where_a_checkpoint_is_faster(patch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from perseid.simulation.graphs import chain
 from perseid.simulation.inject import inject
 from perseid.simulation.root import Manifest
 from perseid.simulation.site import Target
+from perseid.storage import layout
 from perseid.vocabulary import CheckpointId
 
 Damage = Callable[[TestWorld, Manifest], None]
@@ -55,7 +56,7 @@ def test_a_damaged_snapshot_is_named_and_the_checkpoint_before_restored() -> Non
 
     world, bad, before = damaged(damage, Kill(Target("everything")))
     assert restored(world).index(bad) < restored(world).index(before)
-    assert any(f"{bad}/" in failed.message for failed in world.all_of(on.RestoreFailed) if failed.corrupt)
+    assert any(layout.checkpoint(bad) in failed.message for failed in world.all_of(on.RestoreFailed) if failed.corrupt)
 
 
 def test_a_damaged_epoch_in_flight_is_named_and_the_checkpoint_before_restored() -> None:
@@ -65,7 +66,7 @@ def test_a_damaged_epoch_in_flight_is_named_and_the_checkpoint_before_restored()
     world, bad, before = damaged(damage, Kill(Target("everything")), inflight=True)
     assert restored(world).index(bad) < restored(world).index(before)
     (failed,) = [event for event in world.all_of(on.UnitFailed) if event.kind == "corrupt"]
-    assert f"saved as {bad}/" in failed.message and "fails its hash" in failed.message
+    assert f"saved as {layout.checkpoint(bad)}/" in failed.message and "fails its hash" in failed.message
 
 
 @pytest.mark.parametrize("retries", [0, 3])

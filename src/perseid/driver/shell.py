@@ -31,7 +31,7 @@ from perseid.driver.root_history import check_owner, own_root, read_history
 from perseid.driver.scale_requests import ScaleRequests
 from perseid.driver.settings import Settings, bounded
 from perseid.driver.state_requests import StateRequests
-from perseid.driver.storage_worker import StorageWorker
+from perseid.driver.storage_worker import HostsToldOfCheckpoints, RootCheckpoints, StorageWorker
 from perseid.driver.unit_workers import Workers
 from perseid.driver.watermarks import EventTimes, event_time_key, event_times, inputs_of_sources
 from perseid.engine import commands as do
@@ -40,6 +40,7 @@ from perseid.engine import notices
 from perseid.engine.controller import Controller, EngineSettings
 from perseid.engine.event_time_alignment import EventTimeAlignment
 from perseid.engine.progress import Progress
+from perseid.engine.storage_steps import StorageSteps
 from perseid.engine.stream_store import StreamStore
 from perseid.errors import PerseidError, PerseidWarning, StorageFailed
 from perseid.graph.graph import Graph
@@ -63,7 +64,17 @@ from perseid.storage.ledger import Ledger
 from perseid.storage.manifest import Checkpoints
 from perseid.storage.records import Admitted, Committed
 from perseid.storage.store import STAGING, Store
-from perseid.vocabulary import Attempt, CheckpointId, Epoch, OperatorName, ShardId, SourceName, StreamName, UnitName
+from perseid.vocabulary import (
+    Attempt,
+    CheckpointId,
+    Epoch,
+    Offset,
+    OperatorName,
+    ShardId,
+    SourceName,
+    StreamName,
+    UnitName,
+)
 
 LEASE_RENEWAL_S = 1.0
 TICK_S = 0.02
@@ -187,21 +198,18 @@ class Shell:
             self.event_times if self.compiled.timed else None,
             self.alignment,
         )
-        self.storage_worker = StorageWorker(
-            graph,
+        steps = StorageSteps(
             self.topology,
-            self.lease,
+            RootCheckpoints(graph.name, self.lease, self.checkpoints, self.journal_writer, wall_ms),
             self.ledger,
-            self.ledger_lock,
-            self.checkpoints,
             self.streams,
-            self.journal_writer,
-            wall_ms,
-            self.post,
-            self.hosts.broadcast,
-            self.backups,
+            HostsToldOfCheckpoints(self.hosts.broadcast, self.backups),
             self.admission.write_commits,
+            self._trim_source,
+            self.post,
+            lambda c, size: self.journal_writer.notice(notices.InflightSaved(c.checkpoint, c.stream, c.epoch, size)),
         )
+        self.storage_worker = StorageWorker(steps, self.journal_writer)
         self.journal_writer.app_started(self.lease.generation, self.controller, past, hosts, self._shape())
 
     def _shape(self) -> Shape:
@@ -283,6 +291,9 @@ class Shell:
         counts = [s.source.rows(*admitted.slices[SourceName(s.name)]) for s in self.graph.sources]
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
+
+    def _trim_source(self, source: SourceName, start: Offset) -> None:
+        next(s.source for s in self.graph.sources if s.name == source).trim(start)
 
     def _again(self, stream: StreamName, epoch: Epoch, routing: RoutingTable) -> DataFrame:
         """A stream's epoch once more, from the answers that these hosts keep."""

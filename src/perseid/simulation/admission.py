@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from perseid.engine.admission import Admission
-from perseid.storage.records import Committed, Record
-from perseid.vocabulary import Epoch, Offset, SourceName, UnitName
+from perseid.storage.records import Admitted, Committed, Partitioned, Record
+from perseid.vocabulary import Epoch, Offset, OperatorName, SourceName, UnitName
 
 if TYPE_CHECKING:
     from perseid.simulation.driver import SimulatedDriver
@@ -59,6 +60,27 @@ class SimulatedLedger:
     def offset(self, source: SourceName) -> Offset:
         return self._root.ledger.offsets.get(source, Offset(0))
 
+    @property
+    def trimmed_to(self) -> Epoch:
+        return self._root.ledger.base.epoch
+
+    @property
+    def partitioned(self) -> Mapping[OperatorName, Partitioned]:
+        return self._root.ledger.partitioned
+
+    def admitted(self, epoch: Epoch) -> Admitted | None:
+        return self._root.admitted(epoch)
+
+    def event_times_ms(self, epoch: Epoch) -> Mapping[OperatorName, int]:
+        return self._root.ledger.event_times_ms(epoch)
+
+    def trim(self, epoch: Epoch) -> None:
+        driver = self._driver
+        self._root.reach(driver.clock.now_ms)
+        self._root.trim(driver.generation, epoch)
+        self._witness.trimmed(epoch)
+        driver.world.trimmed(epoch)
+
     def append(self, *records: Record) -> None:
         driver = self._driver
         self._root.append(driver.generation, driver.clock.now_ms, list(records))
@@ -74,7 +96,7 @@ class SimulatedAdmission:
         self.machine = Admission(
             {name: SimulatedInput(driver, name) for name in sources},
             [unit.name for unit in driver.topology.units],
-            SimulatedLedger(driver),
+            driver.ledger,
             driver.world.scenario.admission,
             lambda newest_ms: max(driver.clock.now_ms, newest_ms),
         )

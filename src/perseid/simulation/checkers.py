@@ -28,7 +28,18 @@ from perseid.simulation.oracle import Oracle
 from perseid.simulation.root import Manifest, Root, Snapshot, checkpoint_of, slices
 from perseid.simulation.values import Rows, State
 from perseid.storage.records import Admitted, Committed, Record
-from perseid.vocabulary import SLOTS, Epoch, HostId, OperatorName, ShardId, StreamName, UnitName, Version
+from perseid.vocabulary import (
+    SLOTS,
+    Epoch,
+    HostId,
+    Offset,
+    OperatorName,
+    ShardId,
+    SourceName,
+    StreamName,
+    UnitName,
+    Version,
+)
 
 if TYPE_CHECKING:
     from perseid.simulation.driver import SimulatedDriver
@@ -169,7 +180,9 @@ class Witness:
                 "restores", f"shard {route.shard} was restored at epoch {epoch} with another state than it had there"
             )
 
-    def checkpoint_committed(self, manifest: Manifest, alone: Mapping[UnitName, Epoch]) -> None:
+    def checkpoint_committed(
+        self, manifest: Manifest, event_times_ms: Mapping[OperatorName, int], alone: Mapping[UnitName, Epoch]
+    ) -> None:
         """A manifest is durable: from now on everything may depend on it. ``alone``: where units saved by themselves stand."""
         name = f"checkpoint {manifest.id}"
         for unit, epoch in manifest.cuts.items():
@@ -178,8 +191,8 @@ class Witness:
                     "commits", f"{name} covers epoch {epoch} of unit {unit}, which the ledger does not call committed"
                 )
         line = Epoch(min(manifest.cuts.values()))
-        if self.root.ledger.event_times_ms(line) != self.oracle.event_times_ms(line):
-            broken("commits", f"{name}: the ledger's event times up to epoch {line} are not those of its rows")
+        if event_times_ms != self.oracle.event_times_ms(line):
+            broken("commits", f"{name}: its event times up to epoch {line} are not those of its rows")
         if self._individual:
             self._saved_alone(manifest, alone)
         files, found = self.root.files, dict[OperatorName, list[Snapshot]]()
@@ -242,26 +255,39 @@ class Witness:
 
     # -- trimming -------------------------------------------------------------------------------------------------
 
-    def trimmed(self, epoch: Epoch, streams: Mapping[StreamName, Epoch]) -> None:
-        """The ledger (and with it the sources) and durable streams are gone up to here; so are deleted checkpoints."""
-        newest = sorted(self.root.manifests.values(), key=lambda m: -m.id)
-        if self._individual:
-            newest = self._own_line(newest)
-        whole = list(islice(filter(self.root.whole, newest), self._keep))
+    def trimmed(self, epoch: Epoch) -> None:
+        """The ledger is gone up to here; so are deleted checkpoints."""
+        whole = self._to_fall_back_to()
         if epoch and not whole:
             broken("trimming", f"everything up to epoch {epoch} is gone, and no whole checkpoint is left")
         for manifest in whole:
             if min(manifest.cuts.values()) < epoch:
                 broken(
                     "trimming",
-                    f"checkpoint {manifest.id} stands at {dict(manifest.cuts)}, sources begin at {epoch + 1}",
+                    f"checkpoint {manifest.id} stands at {dict(manifest.cuts)}, the ledger begins at {epoch + 1}",
                 )
-            for stream in self.topology.streams:
-                if streams.get(stream.name, 0) > manifest.cuts[stream.consumer]:
-                    upto = streams[stream.name]
-                    broken(
-                        "trimming", f"checkpoint {manifest.id} needs stream {stream.name}, which begins at {upto + 1}"
-                    )
+
+    def stream_trimmed(self, name: StreamName, epoch: Epoch) -> None:
+        """A durable stream is gone up to here."""
+        consumers = [stream.consumer for stream in self.topology.streams if stream.name == name]
+        for manifest in self._to_fall_back_to():
+            if any(epoch > manifest.cuts[consumer] for consumer in consumers):
+                broken("trimming", f"checkpoint {manifest.id} needs stream {name}, which begins at {epoch + 1}")
+
+    def source_trimmed(self, name: SourceName, start: Offset) -> None:
+        """A source may be asked for nothing that lies before this."""
+        (unit,) = [unit for unit, sources in self._sources.items() if name in sources]
+        for manifest in self._to_fall_back_to():
+            following = self._admitted.get(manifest.cuts[unit] + 1)
+            if following is not None and following.slices[name][0] < start:
+                broken("trimming", f"checkpoint {manifest.id} needs source {name} from {following.slices[name][0]} on")
+
+    def _to_fall_back_to(self) -> list[Manifest]:
+        """Checkpoints that are kept and can be gone back to."""
+        newest = sorted(self.root.manifests.values(), key=lambda m: -m.id)
+        if self._individual:
+            newest = self._own_line(newest)
+        return list(islice(filter(self.root.whole, newest), self._keep))
 
     def _own_line(self, newest: list[Manifest]) -> list[Manifest]:
         """Under M2: those that every unit needs to have enough to fall back to; older ones are there for their files only."""

@@ -14,22 +14,25 @@ from typing import TYPE_CHECKING, assert_never
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine import notices
+from perseid.engine.controller import RootHistory
 from perseid.engine.notices import Outcome
+from perseid.engine.root_history import history, partitioned, usable
 from perseid.engine.shard import Refusal
 from perseid.engine.stream_store import StreamStore
 from perseid.graph.topology import UnitShape
 from perseid.scaling.routing import RoutingTable
-from perseid.simulation.admission import SimulatedAdmission
+from perseid.simulation.admission import SimulatedAdmission, SimulatedLedger
 from perseid.simulation.errands import Errands
 from perseid.simulation.host import Request
 from perseid.simulation.hosts import Hosts
 from perseid.simulation.jobs import EpochJob, Job, JobFailed, ReplayJob, Stuck, failure_of, rebuilt
-from perseid.simulation.keeper import Keeper
 from perseid.simulation.loads import Loads
 from perseid.simulation.oracle import in_order, outlets
 from perseid.simulation.root import slices
+from perseid.simulation.storage_worker import SimulatedStorageWorker
 from perseid.simulation.streams import SimulatedStreamRows
 from perseid.simulation.values import Rows, State
+from perseid.storage import layout
 from perseid.storage.records import Admitted
 from perseid.vocabulary import Attempt, Epoch, OperatorName, ShardId, StreamName, UnitName
 
@@ -43,10 +46,11 @@ class SimulatedDriver:
     def __init__(self, world: World) -> None:
         self.world, self.topology, self.clock, self.root = world, world.topology, world.clock, world.root
         self.generation = world.root.open()
+        self.ledger = SimulatedLedger(self)
         self.alive, self.asleep_ms = True, 0
         self.stopped: do.StopApplication | None = None
         self.controller = world.machines_of_engine.controller(
-            world.topology, world.scenario.settings, world.root.past(), self.clock.now_ms
+            world.topology, world.scenario.settings, self._history(), self.clock.now_ms
         )
         self.inputs = {
             u.name: [s.name for s in self.topology.streams if s.consumer == u.name] for u in self.topology.units
@@ -66,11 +70,20 @@ class SimulatedDriver:
         )
         self.streams = StreamStore({s.name: s.preservation for s in self.topology.streams}, self.blocks)
         self.hosts = Hosts(self)
-        self.errands, self.storage_worker = Errands(self), Keeper(self)
-        self.admission = SimulatedAdmission(self)
+        self.errands, self.admission = Errands(self), SimulatedAdmission(self)
+        self.storage_worker = SimulatedStorageWorker(self)
         self.loads = Loads(self, world.scenario.load) if world.scenario.load is not None else None
         self.tell(on.Ticked(), 0)
         self.clock.after(world.scenario.settings.heartbeat_ms // 2, self._pulse)
+
+    def _history(self) -> RootHistory:
+        """What it finds on the root, and writes down before it begins."""
+        root, ledger = self.root, self.ledger
+        found = usable(root.readable(), ledger.trimmed_to)
+        divided = partitioned(self.topology.operators, ledger.partitioned, found)
+        ledger.append(*divided)
+        first = layout.first_checkpoint(root.newest_folder(), self.generation)
+        return history(found, ledger, divided, first, {})
 
     # -- the controller -------------------------------------------------------------------------------------------
 
@@ -129,7 +142,7 @@ class SimulatedDriver:
             case do.RunEpoch(attempt=attempt):
                 self.jobs[attempt] = EpochJob(self, command)
             case do.ReleaseStream(stream, epoch):
-                self.storage_worker.release(stream, epoch)
+                self._release(stream, epoch)
             case do.CommitEpoch(unit, epoch):
                 self.admission.commit(unit, epoch)
             case do.AdmitEpoch(epoch):
@@ -185,6 +198,14 @@ class SimulatedDriver:
                 self.storage_worker.submit(command)
             case _:
                 assert_never(command)
+
+    def _release(self, stream: StreamName, epoch: Epoch) -> None:
+        """At once: what is done later could take from what a recovery has put back meanwhile."""
+        newest = max(self.root.manifests, default=None)
+        manifest = self.root.manifests[newest] if newest is not None else None
+        if not self.fenced:
+            self.world.witness.released(stream, epoch, self.finished, manifest)
+        self.streams.release(stream, epoch)
 
     def _cancel(self, attempt: Attempt) -> None:
         if attempt in self.jobs:

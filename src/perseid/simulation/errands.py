@@ -15,7 +15,8 @@ from perseid.simulation.host import Host, Request
 from perseid.simulation.root import Snapshot
 from perseid.simulation.site import lasting
 from perseid.simulation.values import State, share
-from perseid.vocabulary import Epoch, ShardId, UnitName
+from perseid.storage import layout
+from perseid.vocabulary import Epoch, OperatorName, ShardId
 
 if TYPE_CHECKING:
     from perseid.simulation.driver import SimulatedDriver
@@ -106,9 +107,8 @@ class Errands:
     def drop(self, host: Host, command: do.DropShards) -> None:
         host.forget(command.shards)
 
-    def covered(self, cuts: Mapping[UnitName, Epoch]) -> None:
+    def covered(self, upto: Mapping[OperatorName, Epoch]) -> None:
         """A checkpoint is committed: hosts let go of the input it covers."""
-        upto = {operator: cuts[u.name] for u in self._driver.topology.units for operator in u.operators}
         for host in self._hosts.living.values():
             for shard, held in host.shards.items():
                 if not (kept := held.kept):
@@ -181,7 +181,7 @@ class Errands:
         self, host: Host, command: do.TakeSnapshots, route: Route, state: State
     ) -> on.SnapshotWritten | on.CheckpointFailed:
         shard = route.shard
-        path, size = f"{command.checkpoint}/{shard.operator}-{shard.index}", self._world.scenario.state_bytes
+        path, size = layout.snapshot(command.checkpoint, shard.operator, shard.index), self._world.scenario.state_bytes
         saved = Snapshot(shard.operator, shard.index, route.slots, command.epoch, path, state, size)
         try:
             self._root.write_snapshot(self._clock.now_ms, saved)

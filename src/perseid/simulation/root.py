@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from perseid.checkpoint.lifecycle import CompletedCheckpoint
-from perseid.engine.controller import RootHistory
 from perseid.errors import CorruptData, Fenced, StorageFailed
 from perseid.simulation.values import Rows, State
 from perseid.storage import layout
@@ -48,29 +47,21 @@ class Snapshot(NamedTuple):
     state_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(CompletedCheckpoint):
     """A committed checkpoint on the root."""
 
-    id: CheckpointId
-    cuts: Mapping[UnitName, Epoch]
     shards: Mapping[ShardId, Snapshot]
-    inflight: Mapping[tuple[StreamName, Epoch], str]
 
     @property
     def path(self) -> str:
-        return f"{self.id}/manifest"
-
-    @property
-    def needs(self) -> frozenset[CheckpointId]:
-        """The checkpoints whose files it names: under ``baseline`` most were written for earlier ones."""
-        paths = [*(s.path for s in self.shards.values()), *self.inflight.values()]
-        return frozenset({self.id, *(checkpoint_of(path) for path in paths)})
+        return layout.manifest(self.id)
 
 
 def checkpoint_of(path: str) -> CheckpointId:
     """Whose file it is."""
-    return CheckpointId(int(path.partition("/")[0]))
+    found = layout.checkpoint_with(path)
+    assert found is not None, path
+    return found
 
 
 @dataclass(slots=True)
@@ -81,7 +72,7 @@ class Root:
     ledger: Index = field(default_factory=lambda: Index(Trimmed()))
     manifests: dict[CheckpointId, Manifest] = field(default_factory=dict)
     files: dict[str, Snapshot] = field(default_factory=dict)  # by path, in the order in which they were written
-    folders: defaultdict[str, list[str]] = field(
+    folders: defaultdict[CheckpointId, list[str]] = field(
         default_factory=lambda: defaultdict(list)
     )  # their paths, by checkpoint
     saved: dict[str, Rows] = field(default_factory=dict)  # in-flight epochs of checkpoints, by path
@@ -119,25 +110,14 @@ class Root:
         self.generation = Generation(self.generation + 1)
         return self.generation
 
-    def past(self) -> RootHistory:
-        """What a driver finds, as ``driver.root_history`` reads it."""
-        readable = [m for m in self.manifests.values() if m.path not in self.damaged]  # others are passed over, by name
-        usable = [m for m in readable if min(m.cuts.values()) >= self.ledger.base.epoch]
-        return RootHistory(
-            checkpoints=[
-                CompletedCheckpoint(m.id, dict(m.cuts), dict(m.shards), dict(m.inflight), needs=m.needs)
-                for m in sorted(usable, key=lambda m: -m.id)
-            ],
-            admitted=self.ledger.last_admitted,
-            oldest_epoch=Epoch(self.ledger.base.epoch + 1),
-            next_checkpoint=layout.first_checkpoint(self._newest_folder(), self.generation),
-            shards={operator: record.shards for operator, record in self.ledger.partitioned.items()},
-        )
-
-    def _newest_folder(self) -> CheckpointId:
+    def newest_folder(self) -> CheckpointId:
         """The newest checkpoint of which there is anything."""
-        begun = {int(path.partition("/")[0]) for path in (*self.folders, *self.saved)}
+        begun = {*self.folders, *map(checkpoint_of, self.saved)}
         return CheckpointId(max((*begun, *self.manifests), default=0))
+
+    def readable(self) -> list[Manifest]:
+        """Checkpoints whose manifest can be read, the newest first; others are passed over."""
+        return [m for id, m in sorted(self.manifests.items(), reverse=True) if m.path not in self.damaged]
 
     def append(self, generation: Generation, now_ms: int, records: list[Record]) -> None:
         self.check(generation)
@@ -156,17 +136,15 @@ class Root:
     def delete(self, generation: Generation, checkpoint: CheckpointId) -> None:
         self.check(generation)
         self.manifests.pop(checkpoint, None)
-        folder = f"{checkpoint}/"
-        for path in self.folders.pop(str(checkpoint), ()):
+        folder = f"{layout.checkpoint(checkpoint)}/"
+        for path in self.folders.pop(checkpoint, ()):
             del self.files[path]
         for path in [p for p in self.saved if p.startswith(folder)]:
             del self.saved[path]
         self.damaged = {path for path in self.damaged if not path.startswith(folder)}
 
-    def trim(self, generation: Generation, epoch: Epoch, streams: Mapping[StreamName, Epoch]) -> None:
+    def trim(self, generation: Generation, epoch: Epoch) -> None:
         self.check(generation)
-        for key in [k for k in self.preserved if k[1] <= streams.get(k[0], 0)]:
-            del self.preserved[key]
         self.ledger = self.ledger.trimmed(epoch)
 
     def write_sink(self, generation: Generation, now_ms: int, unit: UnitName, admitted: Admitted, rows: Rows) -> None:
@@ -190,7 +168,7 @@ class Root:
     def _put(self, saved: Snapshot) -> None:
         path = saved.path
         if path not in self.files:
-            self.folders[path.partition("/")[0]].append(path)
+            self.folders[checkpoint_of(path)].append(path)
         self.files[path] = saved
 
     def read_snapshot(self, now_ms: int, snapshot: Snapshot) -> State:

@@ -98,5 +98,8 @@ class SimulatedStreamRows:
         return Block(stream, epoch, None, routing)
 
     def trim(self, stream: StreamName, epoch: Epoch) -> None:
+        self._root.check(self._driver.generation)
+        self._root.reach(self._driver.clock.now_ms)
         for key in [k for k in self._root.preserved if k[0] == stream and k[1] <= epoch]:
             del self._root.preserved[key]
+        self._world.witness.stream_trimmed(stream, epoch)

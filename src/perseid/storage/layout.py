@@ -125,5 +125,11 @@ def checkpoint_of(name: str) -> CheckpointId | None:
     return CheckpointId(int(name)) if _is_number(name) else None
 
 
+def checkpoint_with(path: str) -> CheckpointId | None:
+    """The checkpoint that a file was written for; None for other files."""
+    folder, _, inside = path.partition("/")
+    return checkpoint_of(inside.partition("/")[0]) if folder == CHECKPOINTS else None
+
+
 def _is_number(text: str) -> bool:
     return len(text) >= 8 and text.isascii() and text.isdigit()

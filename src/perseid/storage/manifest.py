@@ -31,6 +31,10 @@ class ShardSnapshot:
     file: SnapshotFile
     state_bytes: int
 
+    @property
+    def path(self) -> str:
+        return self.file.path
+
 
 @dataclass(frozen=True, slots=True)
 class InflightEpoch:
