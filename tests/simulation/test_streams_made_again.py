@@ -6,12 +6,15 @@ from dataclasses import replace
 
 from worlds import TestWorld, calm
 
+from perseid.checkpoint.schemes import parallel
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine import notices
+from perseid.graph.topology import StreamShape, Topology, UnitShape
 from perseid.simulation.graphs import chain
 from perseid.simulation.jobs import JobFailed
 from perseid.simulation.scenario import Times
-from perseid.vocabulary import OperatorName
+from perseid.vocabulary import OperatorName, SourceName, StreamName, UnitName
 
 
 def test_a_job_that_needs_an_epoch_again_does_not_ask_a_host_that_has_yet_to_restore_its_shard() -> None:
@@ -37,3 +40,28 @@ def test_a_job_that_needs_an_epoch_again_does_not_ask_a_host_that_has_yet_to_res
     world.to_the_end()
     (failed,) = [e for e in world.all_of(on.UnitFailed) if e.attempt == hit[0].attempt]
     assert failed.kind == "host" and failed.hosts == (hit[0].routing.of(OperatorName("o0"))[0].host,)
+
+
+def test_an_application_that_went_back_does_not_have_epochs_made_again_that_are_new() -> None:
+    """What a unit without operators hands on cannot be made again once its own input is let go: it would go back for ever."""
+    one, other = (UnitShape(UnitName(f"u{n}"), (), {OperatorName(f"o{n}"): 1}, {}) for n in (0, 2))
+    through = UnitShape(UnitName("u1"), (), {}, {})
+    first = StreamShape(StreamName("s01"), one.name, through.name, "transient", frozenset({OperatorName("o0")}))
+    second = StreamShape(StreamName("s12"), through.name, other.name, "transient", frozenset(), frozenset({first.name}))
+    topology = Topology((replace(one, sources=(SourceName("in"),)), through, other), (first, second))
+    gone = JobFailed("released", "an epoch is gone")
+    world = TestWorld(
+        calm(topology, epochs=20, scheme=parallel(60)),
+        spoil=lambda c: gone if (c.unit, c.epoch, c.attempt) == ("u2", 9, min(seen)) else None,
+    )
+    seen: set[int] = {1 << 30}
+    watched = world.spoiled
+
+    def spoiled(command: do.RunEpoch) -> JobFailed | None:
+        if (command.unit, command.epoch) == ("u2", 9):
+            seen.add(command.attempt)
+        return watched(command)
+
+    world.spoiled = spoiled  # type: ignore[method-assign]
+    world.to_the_end()
+    assert [notice.plan.name for notice in world.all_of(notices.RecoveryStarted)] == ["application", "application"]

@@ -37,6 +37,10 @@ class UnitState:
     def idle(self) -> bool:
         return self.running is None
 
+    def go_back(self, epoch: Epoch) -> None:
+        """The whole application goes back: what is made from here on is new, nothing of it was tried before."""
+        self.finished = self.put_back = self.tried = epoch
+
     @property
     def tries(self) -> int:
         """Of the epoch after ``finished``, that have failed."""

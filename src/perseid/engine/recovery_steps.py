@@ -242,7 +242,7 @@ class RecoverySteps:
             case ApplicationRecovery():
                 of.checkpoints.went_back()
                 for unit, epoch in plan.base.items():
-                    of.pipeline.units[unit].finished = of.pipeline.units[unit].put_back = epoch
+                    of.pipeline.units[unit].go_back(epoch)
                 commands.append(do.ResetStreams(inflight, dict(plan.base)))
             case _:
                 assert_never(plan)

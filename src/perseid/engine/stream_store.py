@@ -53,7 +53,7 @@ class StreamRows(Protocol[Rows]):
         """Make them durable as a part of a checkpoint; their bytes."""
 
     def again(self, stream: StreamName, epoch: Epoch, routing: RoutingTable) -> Rows:
-        """Make them once more, from sources and the answers that the hosts of this routing keep."""
+        """Make them once more, from sources, the answers that the hosts of this routing keep, and streams that are read ``again``."""
 
     def trim(self, stream: StreamName, epoch: Epoch) -> None:
         """Delete what ``preserve`` wrote, up to this epoch."""
@@ -84,10 +84,12 @@ class StreamStore(Generic[Rows]):
         with self._alone:
             self._kept[stream, epoch] = kept
 
-    def read(self, stream: StreamName, epoch: Epoch, routing: RoutingTable) -> Rows:
-        """An epoch for a consumer, whose command has this routing."""
+    def read(self, stream: StreamName, epoch: Epoch, routing: RoutingTable, *, again: bool = False) -> Rows:
+        """An epoch for a consumer, whose command has this routing. ``again``: what was made of it is made once more."""
         if self._kinds[stream] == "durable":
             return self._rows.preserved(stream, epoch)
+        if again:
+            self.refresh(stream, epoch, routing)
         found = self._find(stream, epoch)
         if found is not None:
             return found

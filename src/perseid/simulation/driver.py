@@ -271,9 +271,9 @@ class SimulatedDriver:
         names = self._sources[unit]
         return slices(self.admitted(epoch), names) if names else []
 
-    def stream_rows(self, stream: StreamName, epoch: Epoch, routing: RoutingTable) -> Rows:
+    def stream_rows(self, stream: StreamName, epoch: Epoch, routing: RoutingTable, *, again: bool = False) -> Rows:
         """An epoch of a stream for a job under this routing."""
-        return self.blocks.of(self.streams.read(stream, epoch, routing))
+        return self.blocks.of(self.streams.read(stream, epoch, routing, again=again))
 
     def pace_of(self, routing: RoutingTable, unit: UnitShape) -> float:
         """A job is as slow as its slowest host."""

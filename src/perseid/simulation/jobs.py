@@ -112,9 +112,7 @@ class Job:
         """The unit's rows of an epoch."""
         parts = self.driver.source_rows(self.unit, epoch)
         for stream in self.driver.inputs[self.unit]:
-            if self.again:
-                self.driver.streams.refresh(stream, epoch, self.routing)
-            parts.append(self.driver.stream_rows(stream, epoch, self.routing))
+            parts.append(self.driver.stream_rows(stream, epoch, self.routing, again=self.again))
         return together(parts)
 
 
@@ -255,7 +253,7 @@ def rebuilt(driver: SimulatedDriver, unit: UnitName, epoch: Epoch, routing: Rout
     last = driver.outlets[unit]
     if not last:
         parts = driver.source_rows(unit, epoch)
-        return together([*parts, *(driver.stream_rows(s, epoch, routing) for s in driver.inputs[unit])])
+        return together([*parts, *(driver.stream_rows(s, epoch, routing, again=True) for s in driver.inputs[unit])])
     said = []
     for operator in last:
         states = [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -25,7 +26,15 @@ from perseid.spark.shape import feeders_of
 from perseid.storage.records import Admitted
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, SourceName, StreamName
 
-StreamReader = Callable[[StreamName, Epoch, RoutingTable], DataFrame]
+
+class StreamReader(Protocol):
+    """Gives an epoch of another unit's stream (``StreamStore.read``)."""
+
+    def __call__(
+        self, stream: StreamName, epoch: Epoch, routing: RoutingTable, *, again: bool = False
+    ) -> DataFrame: ...
+
+
 Watermark = Callable[[OperatorName, Epoch], int | None]
 
 
@@ -235,7 +244,7 @@ class EpochFrames:
         frames = self._frames
         node = frames.graph.node(name)
         if node.unit != frames.unit.name:
-            return frames.stream(StreamName(name), self._admitted.epoch, self._routing)
+            return frames.stream(StreamName(name), self._admitted.epoch, self._routing, again=self._recall)
         match node:
             case SourceNode():
                 source, (start, end) = node.source, self._admitted.slices[SourceName(node.name)]
