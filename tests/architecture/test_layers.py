@@ -13,7 +13,7 @@ import pytest
 SOURCES = Path(__file__).parents[2] / "src" / "perseid"
 
 LAYERS = [  # a package imports from its own layer and from those before it
-    {"errors", "vocabulary", "duration", "byte_size", "clocks", "unknown_settings"},
+    {"errors", "vocabulary", "codec", "duration", "byte_size", "clocks", "unknown_settings"},
     {"state", "operators"},
     {"graph", "storage", "scaling"},
     {"checkpoint", "recovery"},

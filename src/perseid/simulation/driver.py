@@ -49,9 +49,11 @@ class SimulatedDriver:
         self.ledger = SimulatedLedger(self)
         self.alive, self.asleep_ms = True, 0
         self.stopped: do.StopApplication | None = None
-        self.controller = world.machines_of_engine.controller(
-            world.topology, world.scenario.settings, self._history(), self.clock.now_ms
-        )
+        made_of = (world.topology, world.scenario.settings, self._history(), self.clock.now_ms)
+        self.controller = world.machines_of_engine.controller(*made_of)
+        self.event_log = world.event_log(self.generation)
+        if self.event_log is not None:
+            self.event_log.started(*made_of, wall_ms=self.clock.now_ms)
         self.inputs = {
             u.name: [s.name for s in self.topology.streams if s.consumer == u.name] for u in self.topology.units
         }
@@ -107,12 +109,22 @@ class SimulatedDriver:
         if now < self.asleep_ms:
             self.clock.at(self.asleep_ms, self.handle, event)
             return
-        commands = self.controller.handle(event, now)
+        commands = self.decide(event)
         world.log.append((now, self.generation, event))
         if commands:
             self._carry_out(commands)
         elif world.checked:
             self.controller.check()
+
+    def decide(self, event: on.Event) -> tuple[Outcome, ...]:
+        """Give it to the controller, now."""
+        now_ms = self.clock.now_ms
+        outcomes = self.controller.handle(event, now_ms)
+        if self.event_log is not None:
+            self.event_log.handled(event, now_ms, outcomes)
+            if self.event_log.wants_state:
+                self.event_log.state(self.controller, now_ms, wall_ms=now_ms)
+        return outcomes
 
     def _carry_out(self, commands: tuple[Outcome, ...]) -> None:
         self.controller.check()

@@ -94,7 +94,7 @@ class Hosts:
             return
         for host in hosts:
             if host.id not in unheard:
-                controller.handle(host.heartbeat, now_ms)  # commands nothing
+                self._driver.decide(host.heartbeat)  # commands nothing
 
     # -- messages -------------------------------------------------------------------------------------------------
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import random
 from collections import Counter, deque
 from dataclasses import dataclass, field, fields
+from functools import cache
 
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.controller import Controller
+from perseid.engine.event_log import EventCodec, EventLog, sealed_plainly
 from perseid.engine.shard import ShardLog
 from perseid.errors import StorageFailed
 from perseid.recovery.plan import RecoveryPlan
@@ -24,13 +26,19 @@ from perseid.simulation.faults import Planned, lasts_ms
 from perseid.simulation.host import Host
 from perseid.simulation.inject import inject
 from perseid.simulation.jobs import JobFailed
-from perseid.simulation.root import Manifest, Root
+from perseid.simulation.root import Manifest, Root, Snapshot
 from perseid.simulation.scenario import Scale, Scenario, Times
 from perseid.simulation.site import Machine, Room
 from perseid.simulation.values import State
 from perseid.vocabulary import Epoch, ShardId, SourceName, UnitName
 
 STORY_ENTRIES = 20_000
+
+
+@cache
+def event_codec() -> EventCodec:
+    """For events of simulated runs."""
+    return EventCodec(Snapshot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +74,7 @@ class World:
         *,
         checked: bool = True,
         story: int = STORY_ENTRIES,
+        recorded: bool = False,
     ) -> None:
         self.scenario, self.topology = scenario, scenario.topology
         self.machines_of_engine = engine or Engine()
@@ -79,6 +88,7 @@ class World:
         individual = scenario.settings.scheme.individual
         self.witness = Witness(self.topology, self.root, scenario.settings.keep, individual=individual)
         self.log: deque[tuple[int, int, object]] = deque(maxlen=story)
+        self.recordings: dict[int, list[bytes]] | None = {} if recorded else None  # events of each driver
         self.tally = Tally()
         self._times: dict[str, tuple[int, int]] = {f.name: getattr(scenario.times, f.name) for f in fields(Times)}
         self.sized = scenario.settings.scheme.name == "adaptive"  # then shards tell of their sizes
@@ -104,6 +114,13 @@ class World:
         self.driver: SimulatedDriver | None = None
         self.done = False  # the driver has stopped
         self.drivers: list[SimulatedDriver] = []
+
+    def event_log(self, generation: int) -> EventLog | None:
+        """Where a driver writes down what its controller is given."""
+        if self.recordings is None:
+            return None
+        lines = self.recordings[generation] = []
+        return EventLog(event_codec(), lines.append, sealed_plainly)
 
     # -- time -----------------------------------------------------------------------------------------------------
 
