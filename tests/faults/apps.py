@@ -26,7 +26,12 @@ import perseid
 from perseid import App, KeyedOperator, Operator, every, state
 from perseid.checkpoints import comparison
 from perseid.driver.running import Running
+from perseid.engine.event_log import EventCodec
+from perseid.engine.rerun import Rerun
 from perseid.state import Spilled
+from perseid.storage.events import EventSeal, read_events
+from perseid.storage.manifest import ShardSnapshot
+from perseid.storage.store import Store
 
 WAIT_S = 300.0
 """For anything at all: a bound for what never comes, not a time that anything may take."""
@@ -690,6 +695,15 @@ class Folder:
 
     def kinds(self) -> list[str]:
         return [entry["kind"] for entry in self.journal()]
+
+
+def check_recorded(folder: Folder) -> Rerun:
+    """The controller, given the recorded events of all drivers again, commands just what it did."""
+    store = Store.at(folder.root)
+    again = Rerun(EventCodec(ShardSnapshot), EventSeal(store).unseal)
+    assert [str(step.difference) for step in again.steps(read_events(store)) if step.difference is not None] == []
+    assert again.run and again.commands and not again.skipped
+    return again
 
 
 # -- a running application ----------------------------------------------------------------------------------------

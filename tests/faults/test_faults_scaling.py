@@ -98,6 +98,7 @@ def test_a_host_killed_while_it_prepares_new_shards_costs_only_the_attempt(begin
     given_up = [entry for entry in folder.journal() if entry["kind"] == "scale_given_up"]
     assert [entry["again"] for entry in given_up] == [True]
     assert [e["reason"] for e in folder.journal() if e["kind"] == "recovery_started"] == ["start"]
+    apps.check_recorded(folder)
 
 
 def asked_for(folder: Folder, shards: int) -> str:
@@ -120,6 +121,7 @@ def test_a_driver_killed_after_a_scale_goes_on_with_the_new_shards(start: Start,
     second.finish()
     apps.check_counts(folder.out, rows)
     assert [e["mode"] for e in folder.journal() if e["kind"] == "recovery_started"][:1] == ["application"]
+    assert apps.check_recorded(folder).beginnings == 2, "of both drivers"
 
 
 @pytest.mark.slow

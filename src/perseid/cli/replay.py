@@ -15,8 +15,9 @@ from rich.text import Text
 from perseid.cli.figures import count, counted
 from perseid.cli.journal_text import Record, sentence, tone
 from perseid.cli.report import reporting
+from perseid.cli.rerun import show_at, verify
 from perseid.cli.roots import existing_root
-from perseid.errors import RootError
+from perseid.errors import RootError, SettingsError
 from perseid.storage.journal import JournalReader
 
 ROUTINE = (
@@ -35,13 +36,42 @@ def replay(
         bool, typer.Option("--all", help="Tell every epoch, too, instead of summing them up.")
     ] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as more happens, until Ctrl-C.")] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Run the controller over all recorded events: it must command the same as it did."
+        ),
+    ] = False,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="What the controller knew then: 12:31:05, 2026-11-18T12:31:05, or +12.5s since the beginning.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The records themselves, one JSON object a line.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
-    """Tell from the journal what happened: starts, losses, recoveries, checkpoints, epochs.
+    """Tell from the journal what happened: starts, losses, recoveries, checkpoints, epochs. Or run it again.
 
     Example: [bold]perseid replay words-root --kind host_lost --kind recovery_finished[/bold]
+
+    Would the controller decide the same again? [bold]perseid replay words-root --verify[/bold]
+
+    What did the controller know then? [bold]perseid replay words-root --at 12:31:05[/bold]
     """
+    if check or at is not None:
+        with reporting(debug=debug, as_json=as_json):
+            if kind or everything or follow or (check and at is not None):
+                raise SettingsError("--verify and --at stand alone: with --json at most")
+            store = existing_root(root)
+            if at is not None:
+                show_at(root, store, at, as_json=as_json)
+                return
+            same = verify(root, store, as_json=as_json)
+        if not same:
+            raise typer.Exit(1)
+        return
     with reporting(debug=debug, as_json=as_json):
         store = existing_root(root)
         reader = JournalReader(store)

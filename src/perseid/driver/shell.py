@@ -23,6 +23,7 @@ from perseid.channel.size_messages import ask_message
 from perseid.clocks import EpochTime, steady_ms, wall_ms
 from perseid.driver.admission import AdmissionThread
 from perseid.driver.backups import HostBackups
+from perseid.driver.event_recorder import EventRecorder
 from perseid.driver.hosts import HostLink, Hosts
 from perseid.driver.journal_writer import JournalWriter, Shape
 from perseid.driver.loads import Loads
@@ -121,6 +122,8 @@ class Shell:
         self.reports = Reports()
         self.journal_writer = JournalWriter(name, journal, self.reports)
         self._undo.callback(self.journal_writer.close)
+        self.event_recorder = EventRecorder(store, self.lease.generation, settings.journal_limits, self.journal_writer)
+        self._undo.callback(self.event_recorder.close)
         self.ledger = Ledger.open(store, self.lease)
         self.ledger_lock = threading.Lock()
         self.checkpoints = Checkpoints(store, self._unreadable, lease=self.lease)
@@ -159,6 +162,7 @@ class Shell:
             parallel_recovery=settings.parallel_recovery,
         )
         self.controller = Controller(self.topology, engine, past, steady_ms())
+        self.event_recorder.started(self.controller)
         self._hosts_wanted = hosts
         secret = secrets.token_bytes(32)
         self.hosts = Hosts(
@@ -357,7 +361,7 @@ class Shell:
     # -- the controller's thread ----------------------------------------------------------------------------------
 
     def _loop(self) -> None:
-        renewed = flushed = ticked = time.monotonic()
+        renewed = ticked = time.monotonic()
         while not self.ended.is_set():
             try:
                 try:
@@ -375,10 +379,6 @@ class Shell:
                     ):  # a full disk: nobody else can take the lease there, either
                         self.lease.renew()
                         self.scale_requests.look(self.store)
-                if now - flushed > 0.25:
-                    flushed = now
-                    with contextlib.suppress(StorageFailed):  # the journal keeps what it could not write
-                        self.journal_writer.flush()
                 self._expect_hosts(now)
             except Exception as error:
                 message = str(error) if isinstance(error, PerseidError) else f"{type(error).__name__}: {error}"
@@ -386,7 +386,9 @@ class Shell:
 
     def _handle(self, event: on.Event) -> None:
         self.journal_writer.event(event)
-        commands = self.controller.handle(event, steady_ms())
+        now_ms = steady_ms()
+        commands = self.controller.handle(event, now_ms)
+        self.event_recorder.handled(event, now_ms, commands, self.controller)
         for command in commands:
             self.journal_writer.command(command)
         self._carry_out(commands)
@@ -394,8 +396,7 @@ class Shell:
     def _fail(self, message: str) -> None:
         """Nothing can be done about it. Should the controller not even take that in, the application ends without it."""
         try:
-            commands = self.controller.handle(on.FatalError(message), steady_ms())
-            self._carry_out(commands)
+            self._handle(on.FatalError(message))
         except Exception:
             self._begin_end(message)
 

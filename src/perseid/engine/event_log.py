@@ -93,12 +93,12 @@ class EventLog:
         return self._number
 
     def started(
-        self, topology: Topology, settings: EngineSettings, past: RootHistory, now_ms: int, wall_ms: int
+        self, topology: Topology, settings: EngineSettings, past: RootHistory, now_ms: int, date_ms: int
     ) -> None:
         """A controller was made of this."""
         write = self._codec.values.write
         made_of = [write(Topology, topology), write(EngineSettings, settings), write(RootHistory, past)]
-        self._put({"start": [*self._head(now_ms, wall_ms), *made_of]})
+        self._put({"start": [*self._head(now_ms, date_ms), *made_of]})
 
     def handled(self, event: on.Event, now_ms: int, outcomes: Sequence[Outcome]) -> None:
         """The controller was given this event at this time, and this came of it."""
@@ -132,12 +132,12 @@ class EventLog:
         """Is it time to write the controller itself?"""
         return self._seal is not None and self._bytes >= STATE_BYTES
 
-    def state(self, controller: Controller, now_ms: int, wall_ms: int) -> None:
+    def state(self, controller: Controller, now_ms: int, date_ms: int) -> None:
         """The controller as it is now."""
         assert self._seal is not None
         self.flush()
         data = zlib.compress(pickle.dumps(controller, protocol=5), 1)
-        self._put({"state": [*self._head(now_ms, wall_ms), self._number, self._digest, self._seal(data)]})
+        self._put({"state": [*self._head(now_ms, date_ms), self._number, self._digest, self._seal(data)]})
         self._bytes = 0
 
     def flush(self) -> None:
@@ -146,8 +146,8 @@ class EventLog:
             self._put({"q": self._quiet})
         self._quiet = []
 
-    def _head(self, now_ms: int, wall_ms: int) -> list[Any]:
-        return [FORMAT, self._codec.version, now_ms, wall_ms]
+    def _head(self, now_ms: int, date_ms: int) -> list[Any]:
+        return [FORMAT, self._codec.version, now_ms, date_ms]
 
     def _put(self, record: Mapping[str, Any]) -> None:
         line = _json(record)

@@ -33,7 +33,7 @@ class Difference:
     """The first event that was answered otherwise."""
 
     number: int
-    wall_ms: int
+    date_ms: int  # on the wall clock
     event: on.Event
     recorded: tuple[str, ...]  # names of commands
     given: tuple[Command, ...]
@@ -51,7 +51,7 @@ class Step:
 
     number: int
     at_ms: int  # of the steady clock
-    wall_ms: int
+    date_ms: int  # of the wall clock
     event: on.Event | None  # None: the controller was just made, or read
     outcomes: tuple[Outcome, ...]
     difference: Difference | None
@@ -74,20 +74,27 @@ class Rerun:
         self.skipped = 0  # events that cannot be run, as far as their numbers tell
         self.beginnings = 0  # from starts and states
         self._number = self._digest = 0
-        self._wall_ms = 0  # at time 0 of the steady clock
+        self._date_ms = 0  # at time 0 of the steady clock
+        self._until_ms: int | None = None
+        self._over = False  # the next event is later than that
 
-    def steps(self, records: Iterable[Mapping[str, Any]]) -> Iterator[Step]:
-        """Run all of it. After a difference the controller is not where it was: the run ends there."""
+    def steps(self, records: Iterable[Mapping[str, Any]], until_ms: int | None = None) -> Iterator[Step]:
+        """Run all of it, or up to a time of the wall clock. After a difference the controller is not where it was: the run ends there."""
+        self._until_ms = until_ms
         for record in records:
             for step in self._line(record):
                 yield step
                 if step.difference is not None:
                     return
+            if self._over:
+                return
 
     def _line(self, record: Mapping[str, Any]) -> Iterator[Step]:
         match record:
             case {"start": [*head, topology, settings, past]}:
                 now_ms = self._head(head)
+                if self._later(now_ms):
+                    return
                 read = self._codec.values.read
                 made_of = self._read(
                     lambda: (read(Topology, topology), read(EngineSettings, settings), read(RootHistory, past))
@@ -99,22 +106,30 @@ class Rerun:
                 if self.controller is not None and number == self._number:
                     return  # it is known better by having been run
                 now_ms = self._head(head)
+                if self._later(now_ms):
+                    return
                 self.skipped += max(0, number - self._number)
                 self.controller = self._known(sealed)
                 self._number, self._digest = number, digest
                 yield self._begun(now_ms)
             case {"e": [int(number), int(at_ms), event, *answer]}:
-                if self._goes_on(number, 1):
+                if not self._later(at_ms) and self._goes_on(number, 1):
                     yield self._handled(number, at_ms, self._read(lambda: self._codec.read_event(event)), answer)
             case {"q": [int(number), int(at_ms), *numbers]}:
                 events = list(_quiet(at_ms, numbers))
-                if self._goes_on(number, len(events)):
+                if not self._later(at_ms) and self._goes_on(number, len(events)):
                     for more, (when_ms, quiet) in enumerate(events):
+                        if self._later(when_ms):
+                            return
                         yield self._handled(number + more, when_ms, quiet, [])
+
+    def _later(self, at_ms: int) -> bool:
+        self._over = self._until_ms is not None and self._date_ms + at_ms > self._until_ms
+        return self._over
 
     def _begun(self, now_ms: int) -> Step:
         self.beginnings += 1
-        return Step(self._number, now_ms, self._wall_ms + now_ms, None, (), None)
+        return Step(self._number, now_ms, self._date_ms + now_ms, None, (), None)
 
     def _head(self, head: Sequence[Any]) -> int:
         """The time; raises if this version does not know what follows."""
@@ -124,8 +139,8 @@ class Rerun:
                 f" {FORMAT}.{self._codec.version}; run it again with the version that recorded it. `perseid replay` without --verify"
                 " and --at tells what happened in any version"
             )
-        _, _, now_ms, wall_ms = head
-        self._wall_ms = wall_ms - now_ms
+        _, _, now_ms, date_ms = head
+        self._date_ms = date_ms - now_ms
         return int(now_ms)
 
     def _known(self, sealed: str) -> Controller:
@@ -158,10 +173,10 @@ class Rerun:
         recorded, digest = (tuple(answer[0]), answer[1]) if answer else ((), self._digest)
         if commands:
             self._digest = self._codec.digest(commands, self._digest)
-        wall_ms = self._wall_ms + at_ms
+        date_ms = self._date_ms + at_ms
         same = self._digest == digest and len(recorded) == len(commands)
-        difference = None if same else Difference(number, wall_ms, event, recorded, commands)
-        return Step(number, at_ms, wall_ms, event, outcomes, difference)
+        difference = None if same else Difference(number, date_ms, event, recorded, commands)
+        return Step(number, at_ms, date_ms, event, outcomes, difference)
 
 
 def _quiet(at_ms: int, numbers: Sequence[int]) -> Iterator[tuple[int, on.Event]]:

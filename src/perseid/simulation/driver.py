@@ -53,7 +53,7 @@ class SimulatedDriver:
         self.controller = world.machines_of_engine.controller(*made_of)
         self.event_log = world.event_log(self.generation)
         if self.event_log is not None:
-            self.event_log.started(*made_of, wall_ms=self.clock.now_ms)
+            self.event_log.started(*made_of, date_ms=self.clock.now_ms)
         self.inputs = {
             u.name: [s.name for s in self.topology.streams if s.consumer == u.name] for u in self.topology.units
         }
@@ -123,7 +123,7 @@ class SimulatedDriver:
         if self.event_log is not None:
             self.event_log.handled(event, now_ms, outcomes)
             if self.event_log.wants_state:
-                self.event_log.state(self.controller, now_ms, wall_ms=now_ms)
+                self.event_log.state(self.controller, now_ms, date_ms=now_ms)
         return outcomes
 
     def _carry_out(self, commands: tuple[Outcome, ...]) -> None:

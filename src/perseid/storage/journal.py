@@ -1,7 +1,7 @@
 """The journal: what happened, one JSON object a line, for people, dashboards and tests. Nothing depends on it.
 
 Invariant: recording never waits for storage and never takes more than a bounded amount of memory; ``flush``, called
-by the shell, writes, and does not wait for the disk. A torn line is skipped by the reader. What is old is merged and
+by a thread of the driver, writes, and does not wait for the disk. A torn line is skipped by the reader. What is old is merged and
 dropped beside it, by a thread of its own (``journal_segments``). Spec: design 4.
 """
 
@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from perseid.errors import PerseidError
+from perseid.storage import layout
 from perseid.storage.journal_segments import Limits, Segment, segments, tidy
 from perseid.storage.store import Store
 from perseid.vocabulary import Generation
@@ -41,7 +42,9 @@ class Journal:
         now_ms: Callable[[], int],
         capacity: int = CAPACITY,
         limits: Limits = _LIMITS,
+        folder: str = layout.JOURNALS,
     ) -> None:
+        self._folder = folder
         self._store = store
         self._generation = generation
         self._now_ms = now_ms
@@ -59,7 +62,13 @@ class Journal:
 
     def record(self, kind: str, **fields: Any) -> None:
         """Say that something happened now. What JSON does not know is written as text."""
-        line = self._line(kind, fields)
+        self._add(self._line(kind, fields))
+
+    def add(self, record: bytes) -> None:
+        """A record that is a JSON object already."""
+        self._add(b'"generation":%d,%b\n' % (self._generation, record[1:]))
+
+    def _add(self, line: bytes) -> None:
         with self._adding:
             self._number += 1
             self._dropped += len(self._lines) == self._lines.maxlen
@@ -109,7 +118,7 @@ class Journal:
         """The segment to write to, and whether one before it was closed for it."""
         segment = self._segment
         if segment is None:
-            there = segments(self._store)
+            there = segments(self._store, self._folder)
             part = max((s.part for s in there if s.generation == self._generation), default=0) + 1
             self._unsealed += [s for s in there if s.generation < self._generation][-1:]
         elif self._bytes >= self._limits.segment_bytes or (self._remote and self._appends >= APPENDS):
@@ -117,7 +126,7 @@ class Journal:
             self._unsealed.append(segment)
         else:
             return segment, False
-        self._segment, self._bytes, self._appends = Segment(self._generation, part, self._now_ms()), 0, 0
+        self._segment, self._bytes, self._appends = Segment(self._generation, part, self._now_ms(), self._folder), 0, 0
         return self._segment, True
 
     @property
@@ -150,8 +159,8 @@ class Journal:
 class JournalReader:
     """Reads the journal of a root, again and again: every record once."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, folder: str = layout.JOURNALS) -> None:
+        self._store, self._folder = store, folder
         self._seen: dict[Generation, set[int]] = {}
         self._read: dict[Segment, int] = {}  # bytes of segments, as they were read
 
@@ -173,7 +182,7 @@ class JournalReader:
 
     def _listed(self) -> list[Segment]:
         """Listed twice: a listing may miss a file that is replaced at that moment."""
-        return sorted({*segments(self._store), *segments(self._store)})
+        return sorted({*segments(self._store, self._folder), *segments(self._store, self._folder)})
 
     def _unseen(self, segment: Segment) -> Iterator[dict[str, Any]]:
         if segment in self._read and self._store.size(segment.path) == self._read[segment]:

@@ -1,6 +1,7 @@
 """The files of the journal: how they are named, and how old ones are merged and dropped, so that neither bytes nor files grow for good.
 
-    journal/<generation>-<part>-<begun, ms>.jsonl
+    journal/<generation>-<part>-<begun, ms>.jsonl    notices
+    events/<generation>-<part>-<begun, ms>.jsonl     what the controller was given (``engine.event_log``)
 
 A segment is written by one driver, then closed. Closed segments that are small are merged with their neighbours, eight at a time, into
 the last of them; the oldest go when all together are too large, or too old. Every record has a number, by which a reader knows one that it
@@ -32,10 +33,11 @@ class Segment:
     generation: Generation
     part: int
     begun_ms: int
+    folder: str = layout.JOURNALS
 
     @property
     def path(self) -> str:
-        return layout.journal(self.generation, self.part, self.begun_ms)
+        return layout.journal(self.generation, self.part, self.begun_ms, self.folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,10 @@ class Limits:
     segment_bytes: int = 4 << 20
 
 
-def segments(store: Store) -> list[Segment]:
+def segments(store: Store, folder: str = layout.JOURNALS) -> list[Segment]:
     """What there is now, oldest first."""
-    found = (_NAME.fullmatch(name) for name in store.list(layout.JOURNALS))
-    return sorted(Segment(Generation(int(m[1])), int(m[2]), int(m[3])) for m in found if m is not None)
+    found = (_NAME.fullmatch(name) for name in store.list(folder))
+    return sorted(Segment(Generation(int(m[1])), int(m[2]), int(m[3]), folder) for m in found if m is not None)
 
 
 def tidy(store: Store, current: Segment, limits: Limits, now_ms: int, unsealed: Iterable[Segment]) -> None:
@@ -59,7 +61,7 @@ def tidy(store: Store, current: Segment, limits: Limits, now_ms: int, unsealed: 
         with suppress(FileNotFoundError):
             store.write(segment.path, [store.read(segment.path)])  # on remote storage one object instead of many
     sizes = {}
-    for segment in segments(store):
+    for segment in segments(store, current.folder):
         with suppress(FileNotFoundError):
             if segment < current:
                 sizes[segment] = store.size(segment.path)

@@ -30,6 +30,7 @@ KEY = "key.json"
 LEASES = "lease"
 LEDGERS = "ledger"
 JOURNALS = "journal"
+EVENTS = "events"
 SOURCES = "sources"
 PRESERVED = "preserved"
 CHECKPOINTS = "checkpoints"
@@ -60,8 +61,8 @@ def ledger(generation: Generation) -> str:
     return f"{LEDGERS}/{generation:08d}.jsonl"
 
 
-def journal(generation: Generation, part: int, begun_ms: int) -> str:
-    return f"{JOURNALS}/{generation:08d}-{part:06d}-{begun_ms}.jsonl"
+def journal(generation: Generation, part: int, begun_ms: int, folder: str = JOURNALS) -> str:
+    return f"{folder}/{generation:08d}-{part:06d}-{begun_ms}.jsonl"
 
 
 def source(name: SourceName) -> str:
