@@ -20,7 +20,7 @@
     ├── MalformedLine         a line of a file does not fit its schema, and malformed="fail"
     ├── FaultError            a test's fault names what is not there, or came to nothing
     ├── SimulationError       a simulation was asked for something that cannot be
-    │   ├── UnknownFault      a fault or a target that there is not
+    │   ├── UnknownFault      an unknown fault or target
     │   ├── FaultBeyondRun    a fault at a moment the run does not have
     │   └── OtherVersion      a seed file of another version of the simulation
     ├── PropertyBroken        a simulated run did what must never happen: a bug of the engine, with the seed that shows it
@@ -153,7 +153,7 @@ class SimulationError(PerseidError):
 
 
 class UnknownFault(SimulationError):
-    """A fault plan names a fault or a target that there is not."""
+    """A fault plan names an unknown fault or target."""
 
 
 class FaultBeyondRun(SimulationError):

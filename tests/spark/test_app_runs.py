@@ -32,7 +32,7 @@ def test_tmi_infers_modes(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_bcp_counts_and_foretells(spark: SparkSession, tmp_path: Path) -> None:
+def test_bcp_counts_and_predicts(spark: SparkSession, tmp_path: Path) -> None:
     app = bcp.build(scale=0.008, minutes=10, windows=2, output=tmp_path / "out")  # buses as seldom as the paper's
     ran(spark, app, tmp_path, 6 * 15)
     numbers = bcp.report(tmp_path / "out").numbers

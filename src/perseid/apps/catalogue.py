@@ -30,11 +30,11 @@ CATALOGUE = {
         tmi.build, tmi.epoch_rows, tmi.report, 0.02, 10.0, 3, "pool of N minutes",
     ),
     "bcp": Application(
-        "bus capacity prediction: people counted in pictures, crowding foretold",
+        "bus capacity prediction: people counted in pictures, crowding predicted",
         bcp.build, bcp.epoch_rows, bcp.report, 0.016, 10.0, 4, "headway of the buses",
     ),
     "signalguru": Application(
-        "traffic lights found in windshield pictures, the next change foretold by an SVM",
+        "traffic lights found in windshield pictures, the next change predicted by an SVM",
         signalguru.build, signalguru.epoch_rows, signalguru.report, 0.004, 1.0, 14, "cycle of the signals",
     ),
 }  # fmt: skip

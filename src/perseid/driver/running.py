@@ -175,7 +175,7 @@ class Running:
         """Make an operator's shards anew from the newest checkpoint and what came since, as after a loss; returns when they are.
 
         For state in memory that is not trusted any more, and for trying out what a recovery takes. Raises ``RequestFailed``
-        for an operator that there is not, or if it is not done within ``timeout_s``.
+        for an unknown operator, or if it is not done within ``timeout_s``.
         """
         self._require_alive("restore")
         self._shell.state_requests.restore(operator, timeout_s)

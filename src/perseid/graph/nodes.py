@@ -105,7 +105,7 @@ def takes_epoch(function: Callable[..., Any]) -> bool:
     """Two parameters that must be given, or one called ``epoch``."""
     try:
         parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):  # a builtin that does not say
+    except (TypeError, ValueError):  # a builtin without a signature
         return False
     positional = [
         parameter

@@ -1,4 +1,4 @@
-"""What allocators keep of the memory they were given back: as little as can be in a host, which lives long and is measured by its state.
+"""Allocator settings that keep a host's memory small: a host lives long, and its memory should be that of its state.
 
 Arrow's own allocator keeps what a thread used after that thread has ended, and the C library keeps large pieces in the arena of every
 thread. A host has a thread for each connection: together they held up to 70 MB beside 150 MB of state, all of it free. So Arrow's

@@ -1,4 +1,4 @@
-"""The failure model of a commodity data center: table I of paper M, as a plan of faults for a site of 2,400 nodes and a year (X4).
+"""The failure model of a commodity data center: table I of the Meteor Shower paper, as faults for a site of 2,400 nodes and a year (X4).
 
 The table counts node failures per 100 nodes and year (AFN100): network above 300, environment 100 to 150, "ooops" (software,
 people, unknown) about 100, disk 1.7 to 8.6, memory 1.3. For the network the paper says how they come about: a year has one

@@ -59,13 +59,17 @@ def size_of(value: Any, field: StateField | None = None) -> int:
 def _hinted(value: Any, field: StateField) -> int:
     """By the field's hints. Raises ``SizeUnknown``, which says what is wrong with them."""
     if field.length is not None:
-        length = _asked(field.length, value, "length")
+        length = _from_user(field.length, value, "length")
     elif hasattr(value, "__len__"):
         length = len(value)
     else:
         raise SizeUnknown(f"element_size= is given, but a {type(value).__name__} has no len(): give length=, too")
     if field.element_size is not None:
-        size = _asked(field.element_size, value, "element_size") if callable(field.element_size) else field.element_size
+        size = (
+            _from_user(field.element_size, value, "element_size")
+            if callable(field.element_size)
+            else field.element_size
+        )
         return int(length * size)
     elements = sampled(value, field.sample)
     if length and not elements:
@@ -75,7 +79,7 @@ def _hinted(value: Any, field: StateField) -> int:
     return int(length * _mean(elements, field.sample, DEPTH - 1))
 
 
-def _asked(function: Callable[[Any], int], value: Any, name: str) -> int:
+def _from_user(function: Callable[[Any], int], value: Any, name: str) -> int:
     try:
         answer = function(value)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""BCP without Spark: it counts who waits, foretells how full buses will be, and drops pictures when a bus comes (M8)."""
+"""BCP without Spark: it counts who waits, predicts how full buses will be, and drops pictures when a bus comes (M8)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_people_are_counted_as_they_are(ran: Bcp) -> None:
     assert wrong.mean() < 0.3
 
 
-def test_crowding_is_foretold_better_than_as_full_as_now(ran: Bcp) -> None:
+def test_crowding_is_predicted_better_than_as_full_as_now(ran: Bcp) -> None:
     told = ran.crowding.all()
     past = told.filter(pc.is_valid(told["actual"]))
     actual = past["actual"].to_numpy()

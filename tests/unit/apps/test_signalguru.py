@@ -1,4 +1,4 @@
-"""SignalGuru without Spark: it finds the light, follows the signal, foretells its changes, and forgets cars that left (M8)."""
+"""SignalGuru without Spark: it finds the light, follows the signal, predicts its changes, and forgets cars that left (M8)."""
 
 from __future__ import annotations
 

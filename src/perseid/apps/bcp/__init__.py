@@ -1,4 +1,4 @@
-"""Bus capacity prediction: people counted in successive pictures, crowding foretold (M8)."""
+"""Bus capacity prediction: people counted in successive pictures, crowding predicted (M8)."""
 
 from perseid.apps.bcp.graph import build, epoch_rows
 from perseid.apps.bcp.report import report

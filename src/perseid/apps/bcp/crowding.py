@@ -1,4 +1,4 @@
-"""How full a bus will be at its next stops: what is learned about a line, and what it foretells (M8).
+"""How full a bus will be at its next stops: what is learned about a line, and what it predicts (M8).
 
 On the way some get off (a share that each stop has), and all who wait get on: those the camera counts now, and those who
 will have come by the time the bus is there.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 AHEAD = 3
-"""How many stops ahead are foretold."""
+"""How many stops ahead are predicted."""
 _WEIGHT = 0.4  # of what was seen last, in a running mean
 
 
@@ -65,7 +65,7 @@ class Line:
         self.open = {at: made for at, made in self.open.items() if at[0] in self.buses}
         return self.open.pop((bus, place), [])
 
-    def foretell(self, place: int, at_ms: int, bus: int, onboard: int) -> list[tuple[int, Forecast]]:
+    def predict(self, place: int, at_ms: int, bus: int, onboard: int) -> list[tuple[int, Forecast]]:
         """How full the bus will be at the next places."""
         load, made = float(onboard), []
         for ahead in range(1, AHEAD + 1):

@@ -121,7 +121,7 @@ class Crowding(Operator):
             ]
             told += [
                 (number, there, bus, at_ms, will.ahead, will.predicted, will.unchanged, None)
-                for there, will in line.foretell(place, at_ms, bus, onboard)
+                for there, will in line.predict(place, at_ms, bus, onboard)
             ]
         if not told:
             return None

@@ -36,7 +36,7 @@ def report(output: str | Path) -> Report:
     if forecasts is not None and past is not None and past.num_rows:
         tables += [_errors(past, numbers), _next(forecasts)]
         sentences.append(
-            f"Crowding foretold {past.num_rows:,} times: off by [bold]{numbers['forecast_error']:.2f}[/bold] people on"
+            f"Crowding predicted {past.num_rows:,} times: off by [bold]{numbers['forecast_error']:.2f}[/bold] people on"
             f" average; to say 'as full as now' is off by {numbers['unchanged_error']:.2f}."
         )
     return Report(TITLE, tuple(sentences), tuple(tables), numbers)

@@ -1,4 +1,4 @@
-"""Linear Road: variable tolls on expressways, the benchmark of paper S (S7).
+"""Linear Road: variable tolls on expressways, the benchmark of the SEEP paper (S7).
 
     forwarder → toll calculator → toll assessment → balance account → collector, between a feeder and a sink
 

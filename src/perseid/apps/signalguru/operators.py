@@ -139,7 +139,7 @@ class SvmPrediction(Operator):
             was = signal.change(at_ms, colour)
             if was is not None and was.colour != AMBER:
                 told.append((place, was.at_ms, was.colour, was.predicted_ms, was.usual_ms, was.model, at_ms))
-            will = signal.foretell()
+            will = signal.predict()
             if will is not None and will.colour != AMBER:
                 told.append((place, at_ms, will.colour, will.predicted_ms, will.usual_ms, will.model, None))
         if not told:

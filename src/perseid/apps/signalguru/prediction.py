@@ -51,7 +51,7 @@ class Signal:
         self.colour, self.since_ms = colour, at_ms
         return forecast
 
-    def foretell(self) -> Forecast | None:
+    def predict(self) -> Forecast | None:
         """When the present phase ends; None as long as no phase of this colour was seen from beginning to end."""
         lengths, colours = np.asarray(self.lengths_s), np.asarray(self.colours)
         same = np.flatnonzero(colours == self.colour) if len(colours) else np.empty(0, np.int64)

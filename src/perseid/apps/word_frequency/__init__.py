@@ -1,1 +1,1 @@
-"""Word frequencies over 30 s windows: the query with which paper S measures recovery (S7, S8 figures 11 to 15)."""
+"""Word frequencies over 30 s windows: the query with which the SEEP paper measures recovery (S7, S8 figures 11 to 15)."""

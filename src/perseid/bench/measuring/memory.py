@@ -51,10 +51,10 @@ class HostMemory:
                 with contextlib.suppress(psutil.Error):
                     process = psutil.Process(host.pid)
                     if host.shards:
-                        self.full = max(self.full, _held(process))
+                        self.full = max(self.full, _kept_bytes(process))
                         self.alone = max(self.alone, process.memory_info().rss)
                     else:
-                        self.empty = max(self.empty, _held(process))
+                        self.empty = max(self.empty, _kept_bytes(process))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class DriverMemory:
         return cls(psutil.Process(os.getpid()).memory_info().rss, runtime.totalMemory() - runtime.freeMemory())
 
 
-def _held(process: psutil.Process) -> int:
+def _kept_bytes(process: psutil.Process) -> int:
     """A child that comes or goes between two readings takes its share of the parent's pages with it, or gives it back: so the parent
     is read before and after its children, and the reading that was taken while they shared counts."""
     before, children = _share(process), process.children()
