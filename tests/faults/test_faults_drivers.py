@@ -17,6 +17,7 @@ from perseid.errors import ApplicationFailed
 from perseid.storage.ledger import Ledger
 from perseid.storage.store import Store
 from perseid.testing.counter import count_fault
+from perseid.vocabulary import SourceName
 
 pytestmark = pytest.mark.spark
 
@@ -132,7 +133,7 @@ def test_bad_lines_are_put_aside_once_and_no_good_one_is_lost_however_often_the_
         for line in file.read_text().splitlines()
     ]
     assert sorted(letters) == sorted(bad)
-    assert Ledger.view(Store.at(folder.root)).offset("lines") == 60
+    assert Ledger.view(Store.at(folder.root)).offset(SourceName("lines")) == 60
 
 
 @pytest.mark.slow

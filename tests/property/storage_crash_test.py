@@ -17,7 +17,7 @@ from perseid.storage.ledger import Admitted, Committed, Ledger
 from perseid.storage.manifest import Checkpoints, Manifest, ShardSnapshot
 from perseid.storage.snapshots import read_snapshot, write_snapshot
 from perseid.storage.store import Store
-from perseid.vocabulary import CheckpointId
+from perseid.vocabulary import CheckpointId, Epoch, Offset, OperatorName, SourceName, UnitName
 
 WATCHED = {"open", "os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "os.scandir", "shutil.rmtree"}
 
@@ -33,19 +33,21 @@ def drive(root: str, say: int) -> None:
     ledger, checkpoints = Ledger.open(store, lease), Checkpoints(store, lease=lease)
     first = ledger.last_admitted + 1
     for epoch in range(first, first + 3):
-        ledger.append(Admitted(epoch, epoch, {"lines": (epoch - 1, epoch)}))
+        ledger.append(Admitted(Epoch(epoch), epoch, {SourceName("lines"): (Offset(epoch - 1), Offset(epoch))}))
         os.write(say, b"a")
-        ledger.append(Committed(epoch, "main", {"join": epoch}))
+        ledger.append(Committed(Epoch(epoch), UnitName("main"), {OperatorName("join"): epoch}))
         os.write(say, b"c")
     checkpoints.discard_unfinished()
     id = checkpoints.next_id()
-    file = write_snapshot(store, layout.snapshot(id, "count", 0), {}, [b"state"], local=Path(root, "copies"))
-    shard = ShardSnapshot("count", 0, (0, 256), ledger.last_admitted, file, 5)
-    checkpoints.commit(Manifest(id, "graph", 0, {"main": ledger.last_admitted}, (shard,), (), {}, "source"))
+    file = write_snapshot(
+        store, layout.snapshot(id, OperatorName("count"), 0), {}, [b"state"], local=Path(root, "copies")
+    )
+    shard = ShardSnapshot(OperatorName("count"), 0, (0, 256), ledger.last_admitted, file, 5)
+    checkpoints.commit(Manifest(id, "graph", 0, {UnitName("main"): ledger.last_admitted}, (shard,), (), {}, "source"))
     os.write(say, b"k")
     for old in list(checkpoints.newest_first())[1:]:
         checkpoints.delete(old.id)
-    ledger.trim(first + 1)
+    ledger.trim(Epoch(first + 1))
     lease.renew()
     lease.release()
     os.write(say, b"r")
@@ -99,22 +101,24 @@ def test_whenever_the_driver_dies_the_next_one_goes_on(generation: str, tmp_path
             ledger = Ledger.open(store, lease)
             admitted, committed = before + said.count("a"), before + said.count("c")
             assert admitted <= ledger.last_admitted <= admitted + 1
-            assert committed <= ledger.committed("main") <= committed + 1
-            assert ledger.committed("main") <= ledger.last_admitted
-            assert ledger.offset("lines") == ledger.last_admitted
+            assert committed <= ledger.committed(UnitName("main")) <= committed + 1
+            assert ledger.committed(UnitName("main")) <= ledger.last_admitted
+            assert ledger.offset(SourceName("lines")) == ledger.last_admitted
             for epoch in range(ledger.trimmed_to + 1, ledger.last_admitted + 1):
-                assert ledger.admitted(epoch) == Admitted(epoch, epoch, {"lines": (epoch - 1, epoch)})
-            expected = {"join": ledger.committed("main")} if ledger.committed("main") else {}
+                assert ledger.admitted(Epoch(epoch)) == Admitted(
+                    Epoch(epoch), epoch, {SourceName("lines"): (Offset(epoch - 1), Offset(epoch))}
+                )
+            expected = {"join": ledger.committed(UnitName("main"))} if ledger.committed(UnitName("main")) else {}
             assert ledger.event_times_ms(ledger.last_admitted) == expected
             checkpoints = list(Checkpoints(store, unreadable).newest_first())
             assert len(checkpoints) >= min(before_checkpoints + said.count("k"), 1)
             if "k" in said:
-                assert checkpoints[0].units["main"] == before + 3
+                assert checkpoints[0].units[UnitName("main")] == before + 3
             for manifest in checkpoints:
                 for shard in manifest.shards:
                     assert read_snapshot(store, shard.file, local=Path(root, "copies"))[1] == [b"state"]
             if checkpoints:
-                assert checkpoints[0].units["main"] >= ledger.trimmed_to
+                assert checkpoints[0].units[UnitName("main")] >= ledger.trimmed_to
             drive_on(store, lease, ledger)
     assert call > 50
 
@@ -122,7 +126,7 @@ def test_whenever_the_driver_dies_the_next_one_goes_on(generation: str, tmp_path
 def drive_on(store: Store, lease: Lease, ledger: Ledger) -> None:
     """The root is as good as new."""
     epoch = ledger.last_admitted + 1
-    ledger.append(Admitted(epoch, epoch, {"lines": (epoch - 1, epoch)}))
+    ledger.append(Admitted(Epoch(epoch), epoch, {SourceName("lines"): (Offset(epoch - 1), Offset(epoch))}))
     Checkpoints(store, lease=lease).discard_unfinished()
     assert Ledger.view(store).last_admitted == epoch
 

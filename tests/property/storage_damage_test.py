@@ -19,7 +19,7 @@ from perseid.storage.ledger import Admitted, Committed, Ledger
 from perseid.storage.records import Index, Record, Trimmed
 from perseid.storage.snapshots import SnapshotFile, read_snapshot, write_snapshot
 from perseid.storage.store import Store
-from perseid.vocabulary import Generation
+from perseid.vocabulary import Epoch, Generation, Offset, OperatorName, SourceName, UnitName
 
 LEDGER = layout.ledger(Generation(1))
 
@@ -92,11 +92,17 @@ def histories(draw: st.DrawFn) -> list[list[Record]]:
             if behind and draw(st.booleans()):
                 unit = draw(st.sampled_from(behind))
                 done[unit] += 1
-                records.append(Committed(done[unit], unit, {f"{unit}-join": draw(st.integers(0, 99))}))
+                records.append(
+                    Committed(
+                        Epoch(done[unit]), UnitName(unit), {OperatorName(f"{unit}-join"): draw(st.integers(0, 99))}
+                    )
+                )
             else:
                 end = offset + draw(st.integers(0, 5))
                 last += 1
-                records.append(Admitted(last, draw(st.integers(0, 9)), {"lines": (offset, end)}))
+                records.append(
+                    Admitted(Epoch(last), draw(st.integers(0, 9)), {SourceName("lines"): (Offset(offset), Offset(end))})
+                )
                 offset = end
         calls.append(records)
     return calls
@@ -105,7 +111,7 @@ def histories(draw: st.DrawFn) -> list[list[Record]]:
 def asked(ledger: Ledger | Index) -> tuple[object, ...]:
     """Everything there is to know."""
     index = ledger._index if isinstance(ledger, Ledger) else ledger
-    times = [index.event_times_ms(epoch) for epoch in range(index.base.epoch, index.last_admitted + 1)]
+    times = [index.event_times_ms(Epoch(epoch)) for epoch in range(index.base.epoch, index.last_admitted + 1)]
     return (
         dict(index.admitted),
         index.last_admitted,
@@ -173,12 +179,12 @@ def test_trimming_loses_nothing_that_follows_from_the_records(
         for record in records:
             whole.add(record)
         if call < len(cuts) and cuts[call] <= ledger.last_admitted:
-            ledger.trim(cuts[call])
+            ledger.trim(Epoch(cuts[call]))
         for seen in (ledger, Ledger.view(store)):
             assert (seen.last_admitted, seen.last_time_ms) == (whole.last_admitted, whole.last_time_ms)
-            assert seen.offset("lines") == whole.offsets.get("lines", 0)
+            assert seen.offset(SourceName("lines")) == whole.offsets.get("lines", 0)
             for epoch in range(seen.trimmed_to + 1, whole.last_admitted + 1):
-                assert seen.admitted(epoch) == whole.admitted[epoch]
+                assert seen.admitted(Epoch(epoch)) == whole.admitted[Epoch(epoch)]
             for unit in ("main", "second"):
-                assert seen.committed(unit) == whole.committed.get(unit, 0)
+                assert seen.committed(UnitName(unit)) == whole.committed.get(unit, 0)
             assert seen.event_times_ms(seen.last_admitted) == whole.event_times_ms(whole.last_admitted)

@@ -33,7 +33,7 @@ from perseid.storage.remote import RemoteStore
 from perseid.storage.root_key import own_key
 from perseid.storage.snapshots import write_snapshot
 from perseid.storage.store import STAGING, Store, token
-from perseid.vocabulary import Epoch, Fence, Generation
+from perseid.vocabulary import Epoch, Fence, Generation, Offset, OperatorName, SourceName, StreamName, UnitName
 
 CHANGES = {"os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}
 SLEEPERS, WORKERS = 2, 3
@@ -142,27 +142,27 @@ def drive(root: Store, out: Store, epochs: int) -> Generation:
     checkpoints.discard_unfinished()
     log = RecordLog.open(store, "sources/lines/log")
     sink = PublishedEpochs(out.fenced(SINK_STAGING, store.fence))
-    for epoch in map(Epoch, range(ledger.committed("main") + 1, epochs + 1)):
+    for epoch in map(Epoch, range(ledger.committed(UnitName("main")) + 1, epochs + 1)):
         if len(log) < epoch:
             log.append([{"file": int(epoch)}])
         if ledger.admitted(epoch) is None:
-            ledger.append(Admitted(epoch, epoch, {"lines": (epoch - 1, epoch)}))
+            ledger.append(Admitted(epoch, epoch, {SourceName("lines"): (Offset(epoch - 1), Offset(epoch))}))
         digest = ledger.admitted(epoch).digest
-        path = layout.preserved("words", epoch)
+        path = layout.preserved(StreamName("words"), epoch)
         if saved_rows.digest_of(store, path) != digest:
             saved_rows.publish(store, stage(store, "parquet", b"word %d" % epoch)[0], path, digest)
         if not sink.holds(epoch, digest):
             staged, parts = stage(sink.place, "json", b"row %d\n" % epoch)
             sink.put(epoch, digest, staged, parts)
-        ledger.append(Committed(epoch, "main"))
+        ledger.append(Committed(epoch, UnitName("main")))
         id = checkpoints.next_id()
-        file = write_snapshot(store, layout.snapshot(id, "count", 0), {}, [b"%d" % epoch], local=None)
-        shard = ShardSnapshot("count", 0, (0, 256), epoch, file, 5)
-        checkpoints.commit(Manifest(id, "graph", 0, {"main": epoch}, (shard,), (), {}, "source"))
+        file = write_snapshot(store, layout.snapshot(id, OperatorName("count"), 0), {}, [b"%d" % epoch], local=None)
+        shard = ShardSnapshot(OperatorName("count"), 0, (0, 256), epoch, file, 5)
+        checkpoints.commit(Manifest(id, "graph", 0, {UnitName("main"): epoch}, (shard,), (), {}, "source"))
         for old in list(checkpoints.newest_first())[1:]:
             checkpoints.delete(old.id)
         for trimmed in range(1, epoch):
-            store.delete(layout.preserved("words", Epoch(trimmed)))
+            store.delete(layout.preserved(StreamName("words"), Epoch(trimmed)))
         ledger.trim(Epoch(epoch - 1))
     lease.renew()
     lease.release()
@@ -209,14 +209,14 @@ def contents(folder: str) -> dict[str, bytes]:
 def check(place: Place, folder: str) -> None:
     root, out = place(f"{folder}/root", Steps()), place(f"{folder}/out", Steps())
     ledger = Ledger.view(root)
-    assert (ledger.last_admitted, ledger.committed("main")) == (WORKERS, WORKERS)
+    assert (ledger.last_admitted, ledger.committed(UnitName("main"))) == (WORKERS, WORKERS)
     for epoch in range(1, WORKERS + 1):
         rows = [p.read_bytes() for p in sorted(Path(folder, "out", f"epoch={epoch}").glob("part-*"))]
         assert rows == [b"row %d\n" % epoch] * 2, f"epoch {epoch}"  # what a reader sees who knows nothing of markers
         assert PublishedEpochs(out).version(Epoch(epoch)) is not None
     newest = next(Checkpoints(root).newest_first())
     assert newest.units == {"main": WORKERS}
-    assert saved_rows.files(root, layout.preserved("words", Epoch(WORKERS)))
+    assert saved_rows.files(root, layout.preserved(StreamName("words"), Epoch(WORKERS)))
     records = RecordLog.open(root, "sources/lines/log").records
     assert list(records) == [{"file": n} for n in range(1, WORKERS + 1)]
 
@@ -233,7 +233,7 @@ def used(place: Place, folder: str) -> None:
         PublishedEpochs(out).put(Epoch(epoch), "another", staged, parts)
     next(Path(folder, "out", "epoch=2").glob("part-0*")).unlink()
     root = place(f"{folder}/root", Steps())
-    root.write(f"{layout.preserved('words', Epoch(1))}/part-9.parquet", [b"half"])
+    root.write(f"{layout.preserved(StreamName('words'), Epoch(1))}/part-9.parquet", [b"half"])
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from perseid.simulation.faults import Driver, FaultPlan, Planned
 from perseid.simulation.graphs import chain
 from perseid.simulation.runs import simulate_seeds
 from perseid.simulation.scenario import Options
-from perseid.vocabulary import OperatorName, ShardId
+from perseid.vocabulary import OperatorName, ShardId, UnitName
 
 THREE_UNITS = chain(3, shards=1)
 
@@ -98,7 +98,7 @@ def test_under_baseline_a_unit_checkpoints_alone_and_is_restored_alone() -> None
     )
     plans = [c.plan for c in world.all_of(notices.RecoveryStarted)]
     assert isinstance(plans[1], ShardRecovery) and set(plans[1].base) == {"u1"}
-    assert plans[1].base["u1"] > 0, "from its own snapshot"
+    assert plans[1].base[UnitName("u1")] > 0, "from its own snapshot"
 
 
 def test_under_baseline_only_the_unit_that_is_saved_waits() -> None:

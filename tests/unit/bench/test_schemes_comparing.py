@@ -233,9 +233,12 @@ def test_a_cycle_of_the_state_is_a_whole_number_of_epochs(plan):
     from perseid.apps.signalguru.generate import Town
     from perseid.apps.tmi.generate import City
 
-    cycle = {
-        "tmi": City.of(plan.scale, plan.minutes, 0), "bcp": Campus.of(plan.scale, plan.minutes, 0), "signalguru": Town.of(plan.scale, 0)
-    }[plan.app].rows(1)  # fmt: skip
+    city, campus, town = (
+        City.of(plan.scale, plan.minutes, 0),
+        Campus.of(plan.scale, plan.minutes, 0),
+        Town.of(plan.scale, 0),
+    )
+    cycle = {"tmi": city.rows(1), "bcp": campus.rows(1), "signalguru": town.rows(1)}[plan.app]
     assert (
         CATALOGUE[plan.app].epoch_rows(scale=plan.scale, minutes=plan.minutes, parts=plan.parts[0]) * plan.parts[0]
         == cycle

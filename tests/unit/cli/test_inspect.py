@@ -6,6 +6,7 @@ from typer.testing import CliRunner
 from perseid.cli.main import app
 from perseid.storage import layout
 from perseid.storage.sealed import seal
+from perseid.vocabulary import Generation, OperatorName
 
 
 def inspected(*arguments):
@@ -45,7 +46,7 @@ def test_inspecting_changes_nothing(root):
 
 def test_a_damaged_snapshot_makes_its_checkpoint_corrupt(root):
     newest = facts(root)["checkpoints"][0]["id"]
-    snapshot = root / layout.snapshot(newest, "count", 1)
+    snapshot = root / layout.snapshot(newest, OperatorName("count"), 1)
     snapshot.write_bytes(snapshot.read_bytes()[:-40] + bytes(40))
     assert facts(root)["checkpoints"][0]["problem"] == "corrupt: snapshot of count/1 fails its hash"
     snapshot.unlink()
@@ -64,7 +65,7 @@ def test_a_damaged_manifest_and_an_unfinished_checkpoint_are_shown(root):
 
 
 def test_a_damaged_ledger_is_a_problem_not_a_crash(root):
-    ledger = root / layout.ledger(1)
+    ledger = root / layout.ledger(Generation(1))
     ledger.write_bytes(b"x" + ledger.read_bytes())
     assert "fails its hash" in facts(root)["problems"][0]
 
@@ -90,7 +91,7 @@ def test_the_state_of_a_key_is_told_to_people(root):
 
 def test_a_key_is_looked_up_in_the_newest_intact_checkpoint(root):
     first = facts(root)["checkpoints"]
-    (root / layout.snapshot(first[0]["id"], "count", 0)).write_bytes(b"broken")
+    (root / layout.snapshot(first[0]["id"], OperatorName("count"), 0)).write_bytes(b"broken")
     assert json.loads(inspected(root, "--key", "be", "--json").stdout)["checkpoint"] == first[1]["id"]
 
 

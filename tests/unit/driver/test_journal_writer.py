@@ -105,5 +105,5 @@ def test_a_failed_checkpoint_is_told_once_and_until_a_later_one_is_committed(tol
     picture = told.progress()
     assert picture.checkpoint_error == "checkpoint 3 failed: OperatorFailed: state cannot be saved"
     assert picture.failed_checkpoints == 1 and len(told.journal("checkpoint_failed")) == 1
-    told.journal_writer.checkpoint_committed(4, 9, 100)
+    told.journal_writer.checkpoint_committed(CheckpointId(4), 9, 100)
     assert told.progress().checkpoint_error == "" and told.progress().failed_checkpoints == 1

@@ -120,7 +120,7 @@ def test_windows_close_in_a_last_epoch_where_the_input_is_finished_for_good(
 
 def test_a_trigger_leaves_time_between_two_epochs() -> None:
     machine = admission(Rows(100), Book(), AdmissionRules(trigger_ms=100))
-    admitted = []
+    admitted: list[int] = []
     for now in range(1_000, 1_400, 10):
         if machine.wanted is None:
             machine.want(Epoch(len(admitted) + 1), now)

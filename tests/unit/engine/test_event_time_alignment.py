@@ -16,22 +16,22 @@ TOLD = [key for keys in INPUTS.values() for key in keys]
 def test_a_source_waits_while_it_is_too_far_ahead_of_one_that_has_rows() -> None:
     alignment = EventTimeAlignment(1_000, INPUTS)
     assert alignment.waiting([A, B, C]) == frozenset()  # nothing is known yet
-    alignment.seen([A, B], {"join.a": 5_000, "join.b": 1_000}, TOLD)
+    alignment.seen([A, B], {OperatorName("join.a"): 5_000, OperatorName("join.b"): 1_000}, TOLD)
     assert alignment.waiting([A, B, C]) == {A}
     assert alignment.waiting([A, C]) == frozenset()  # b has no rows: nobody waits for it
-    alignment.seen([B], {"join.b": 4_000}, TOLD)
+    alignment.seen([B], {OperatorName("join.b"): 4_000}, TOLD)
     assert alignment.waiting([A, B]) == frozenset()
 
 
 def test_nobody_waits_for_a_source_whose_event_time_stands_still() -> None:
     alignment = EventTimeAlignment(0, INPUTS)
-    alignment.seen([A, B], {"join.a": 2, "join.b": 1}, TOLD)
+    alignment.seen([A, B], {OperatorName("join.a"): 2, OperatorName("join.b"): 1}, TOLD)
     for _ in range(PATIENCE):
         assert alignment.waiting([A, B]) == {A}
         alignment.seen([B], {}, TOLD)  # all its rows were filtered out
     assert alignment.waiting([A, B]) == frozenset()
-    alignment.seen([B], {"join.b": 1_000}, TOLD)
-    alignment.seen([A], {"join.a": 2_000}, TOLD)
+    alignment.seen([B], {OperatorName("join.b"): 1_000}, TOLD)
+    alignment.seen([A], {OperatorName("join.a"): 2_000}, TOLD)
     assert alignment.waiting([A, B]) == {A}
 
 

@@ -9,6 +9,7 @@ from graph_pieces import Count, Join, Lines, Nowhere, PerKey
 
 from perseid import App, EpochInfo, event_time, every
 from perseid.graph import SinkNode, SourceNode, StatefulNode, TransformNode, UnionNode
+from perseid.vocabulary import Epoch
 
 
 def words() -> App:
@@ -146,7 +147,7 @@ def test_a_transform_takes_the_epoch_if_its_second_parameter_is_needed_or_called
         node = app.graph.node(name)
         assert isinstance(node, TransformNode)
         assert node.takes_epoch is takes, name
-    assert EpochInfo(1, 2).time_ms == 2
+    assert EpochInfo(Epoch(1), 2).time_ms == 2
 
 
 def test_consumers_and_kinds_of_nodes_are_easy_to_find() -> None:

@@ -142,7 +142,7 @@ def test_new_shards_come_to_the_state_of_the_old_ones(tmp_path: Path, old: Any) 
         mine = new[ShardId(O, 2 + index)]
         assert all(slots[0] <= slot_of(key) < slots[1] for key in mine.operator.folds)  # type: ignore[attr-defined]
         assert sorted(mine.log.answers) == [3, 4, 5, 6], "answers are kept for whoever asks again"
-        assert mine.log.rows[6] == rows(6, slots).num_rows, "a task that is run again brings as many rows"
+        assert mine.log.rows[Epoch(6)] == rows(6, slots).num_rows, "a task that is run again brings as many rows"
 
 
 def test_new_shards_keep_the_input_themselves(tmp_path: Path, old: Any) -> None:

@@ -10,7 +10,7 @@ from perseid.checkpoint.lifecycle import CompletedCheckpoint
 from perseid.checkpoint.schemes import Scheme, adaptive, baseline, source_replay
 from perseid.graph.topology import StreamShape, Topology, UnitShape
 from perseid.recovery.plan import ApplicationRecovery, Observation, ShardRecovery, decide
-from perseid.vocabulary import ShardId
+from perseid.vocabulary import OperatorName, ShardId, UnitName
 
 
 @dataclass(frozen=True)
@@ -22,15 +22,20 @@ class Saved:
     state_bytes: int = 0
 
 
-A0, A1, B0 = ShardId("a", 0), ShardId("a", 1), ShardId("b", 0)
+A0, A1, B0 = ShardId(OperatorName("a"), 0), ShardId(OperatorName("a"), 1), ShardId(OperatorName("b"), 0)
 
 
 def topology(kind: str = "retained", stacked: bool = False) -> Topology:
     if stacked:
-        unit = UnitShape("main", ("in",), {"a": 2, "b": 1}, {"a": frozenset(), "b": frozenset({"a"})})
+        unit = UnitShape(
+            UnitName("main"),
+            ("in",),
+            {OperatorName("a"): 2, OperatorName("b"): 1},
+            {OperatorName("a"): frozenset(), OperatorName("b"): frozenset({OperatorName("a")})},
+        )
         return Topology((unit,), ())
-    up = UnitShape("up", ("in",), {"a": 2}, {"a": frozenset()})
-    down = UnitShape("down", (), {"b": 1}, {"b": frozenset()})
+    up = UnitShape(UnitName("up"), ("in",), {OperatorName("a"): 2}, {OperatorName("a"): frozenset()})
+    down = UnitShape(UnitName("down"), (), {OperatorName("b"): 1}, {OperatorName("b"): frozenset()})
     return Topology((up, down), (StreamShape("s", "up", "down", kind),))  # type: ignore[arg-type]
 
 
@@ -86,7 +91,7 @@ def test_shards_on_both_sides_of_a_retained_stream_go_back_alone() -> None:
 )
 def test_what_a_unit_only_passes_on_is_as_safe_as_what_it_is_given(first: str, mode: str) -> None:
     up, down = topology().units
-    between = UnitShape("between", (), {}, {})
+    between = UnitShape(UnitName("between"), (), {}, {})
     streams = (
         StreamShape("s", "up", "between", first, frozenset({"a"})),  # type: ignore[arg-type]
         StreamShape("t", "between", "down", "retained", through=frozenset({"s"})),  # type: ignore[arg-type]

@@ -14,17 +14,24 @@ from perseid.storage.lease import Lease
 from perseid.storage.ledger import Admitted, Committed, Ledger
 from perseid.storage.records import Partitioned
 from perseid.storage.store import Store
-from perseid.vocabulary import Generation
+from perseid.vocabulary import Epoch, Generation, Offset, OperatorName, SourceName, UnitName
 
 Starter = Callable[[Store], Lease]
 
 
 def admitted(epoch: int, rows: int = 10) -> Admitted:
-    return Admitted(epoch, 1000 * epoch, {"lines": ((epoch - 1) * rows, epoch * rows), "idle": (0, 0)})
+    return Admitted(
+        Epoch(epoch),
+        1000 * epoch,
+        {
+            SourceName("lines"): (Offset((epoch - 1) * rows), Offset(epoch * rows)),
+            SourceName("idle"): (Offset(0), Offset(0)),
+        },
+    )
 
 
 def committed(epoch: int, unit: str = "main", **event_times_ms: int) -> Committed:
-    return Committed(epoch, unit, event_times_ms)
+    return Committed(Epoch(epoch), UnitName(unit), event_times_ms)
 
 
 def ledger_file(store: Store, generation: int) -> Path:
@@ -38,19 +45,19 @@ def contents(ledger: Ledger) -> tuple[object, ...]:
     return (
         last,
         ledger.last_time_ms,
-        [ledger.admitted(epoch) for epoch in range(1, last + 2)],
-        [ledger.committed(unit) for unit in ("main", "second")],
-        [ledger.offset(source) for source in ("lines", "idle", "unknown")],
-        [ledger.event_times_ms(epoch) for epoch in range(first, last + 1)],
+        [ledger.admitted(Epoch(epoch)) for epoch in range(1, last + 2)],
+        [ledger.committed(UnitName(unit)) for unit in ("main", "second")],
+        [ledger.offset(SourceName(source)) for source in ("lines", "idle", "unknown")],
+        [ledger.event_times_ms(Epoch(epoch)) for epoch in range(first, last + 1)],
         first,
     )
 
 
 def test_a_fresh_ledger_is_empty(any_store: Store, start: Starter) -> None:
     ledger = Ledger.open(any_store, start(any_store))
-    assert ledger.last_admitted == 0 and ledger.admitted(1) is None
-    assert ledger.committed("main") == 0 and ledger.offset("lines") == 0
-    assert ledger.event_times_ms(0) == {}
+    assert ledger.last_admitted == 0 and ledger.admitted(Epoch(1)) is None
+    assert ledger.committed(UnitName("main")) == 0 and ledger.offset(SourceName("lines")) == 0
+    assert ledger.event_times_ms(Epoch(0)) == {}
 
 
 def test_the_next_driver_finds_what_was_appended(any_store: Store, start: Starter, take_over: Starter) -> None:
@@ -61,26 +68,35 @@ def test_the_next_driver_finds_what_was_appended(any_store: Store, start: Starte
     for _ in range(3):
         again = Ledger.open(any_store, take_over(any_store))
         assert contents(again) == contents(ledger)
-    assert again.admitted(2) == admitted(2)
-    assert again.committed("main") == 2 and again.committed("second") == 1
-    assert again.offset("lines") == 20
+    assert again.admitted(Epoch(2)) == admitted(2)
+    assert again.committed(UnitName("main")) == 2 and again.committed(UnitName("second")) == 1
+    assert again.offset(SourceName("lines")) == 20
 
 
 def test_event_times_are_the_maxima_up_to_an_epoch(store: Store, start: Starter) -> None:
     ledger = Ledger.open(store, start(store))
     for epoch, join in ((1, 500), (2, 300), (3, 900)):
         ledger.append(admitted(epoch), committed(epoch, join=join), committed(epoch, "second", late=epoch))
-    assert ledger.event_times_ms(0) == {}
-    assert ledger.event_times_ms(1) == {"join": 500, "late": 1}
-    assert ledger.event_times_ms(2) == {"join": 500, "late": 2}
-    assert ledger.event_times_ms(99) == {"join": 900, "late": 3}
+    assert ledger.event_times_ms(Epoch(0)) == {}
+    assert ledger.event_times_ms(Epoch(1)) == {"join": 500, "late": 1}
+    assert ledger.event_times_ms(Epoch(2)) == {"join": 500, "late": 2}
+    assert ledger.event_times_ms(Epoch(99)) == {"join": 900, "late": 3}
 
 
 def test_the_digest_depends_on_epoch_time_and_slices_alone() -> None:
-    first = Admitted(1, 5, {"a": (0, 3), "b": (1, 2)})
-    assert first.digest == Admitted(1, 5, {"b": (1, 2), "a": (0, 3)}).digest
+    first = Admitted(Epoch(1), 5, {SourceName("a"): (Offset(0), Offset(3)), SourceName("b"): (Offset(1), Offset(2))})
+    assert (
+        first.digest
+        == Admitted(
+            Epoch(1), 5, {SourceName("b"): (Offset(1), Offset(2)), SourceName("a"): (Offset(0), Offset(3))}
+        ).digest
+    )
     assert first.digest == "5643d26d163e953b"  # for good: sinks keep it
-    others = [Admitted(2, 5, first.slices), Admitted(1, 6, first.slices), Admitted(1, 5, {"a": (0, 3)})]
+    others = [
+        Admitted(Epoch(2), 5, first.slices),
+        Admitted(Epoch(1), 6, first.slices),
+        Admitted(Epoch(1), 5, {SourceName("a"): (Offset(0), Offset(3))}),
+    ]
     assert len({first.digest, *(other.digest for other in others)}) == 4
 
 
@@ -98,8 +114,8 @@ def test_an_epoch_committed_again_is_no_news(store: Store, start: Starter) -> No
     [
         admitted(1),
         admitted(3),
-        Admitted(2, 0, {"lines": (11, 20)}),
-        Admitted(2, 0, {"lines": (10, 9)}),
+        Admitted(Epoch(2), 0, {SourceName("lines"): (Offset(11), Offset(20))}),
+        Admitted(Epoch(2), 0, {SourceName("lines"): (Offset(10), Offset(9))}),
         committed(2),
         committed(3),
     ],
@@ -124,7 +140,7 @@ def test_a_torn_last_line_is_dropped_and_the_ledger_goes_on(store: Store, start:
     assert again.last_admitted == 1
     again.append(admitted(2), committed(1))
     third = Ledger.open(store, take_over(store))
-    assert third.last_admitted == 2 and third.committed("main") == 1
+    assert third.last_admitted == 2 and third.committed(UnitName("main")) == 1
 
 
 def test_the_same_driver_may_open_it_again_after_a_torn_line(store: Store, start: Starter) -> None:
@@ -174,7 +190,7 @@ def test_a_fenced_driver_cannot_append_or_trim(any_store: Store, start: Starter,
     zombie = Ledger.open(any_store, start(any_store))
     zombie.append(admitted(1))
     lease = take_over(any_store)
-    for use in (lambda: zombie.append(admitted(2)), lambda: zombie.trim(1)):
+    for use in (lambda: zombie.append(admitted(2)), lambda: zombie.trim(Epoch(1))):
         with pytest.raises(Fenced):
             use()
     assert Ledger.open(any_store, lease).last_admitted == 1
@@ -201,7 +217,7 @@ def test_what_a_zombie_appends_after_the_takeover_is_never_seen(
 
     def takeover() -> None:
         ledgers.append(Ledger.open(any_store, take_over(any_store)))
-        ledgers[-1].append(Admitted(2, 7, {"lines": (10, 11)}))
+        ledgers[-1].append(Admitted(Epoch(2), 7, {SourceName("lines"): (Offset(10), Offset(11))}))
 
     zombie = Ledger.open(any_store, start(any_store))
     zombie.append(admitted(1))
@@ -210,7 +226,7 @@ def test_what_a_zombie_appends_after_the_takeover_is_never_seen(
         zombie.append(admitted(2))
     assert zombie.last_admitted == 1
     third = Ledger.open(any_store, take_over(any_store))
-    assert third.admitted(2) == Admitted(2, 7, {"lines": (10, 11)})
+    assert third.admitted(Epoch(2)) == Admitted(Epoch(2), 7, {SourceName("lines"): (Offset(10), Offset(11))})
     assert contents(third) == contents(ledgers[0])
 
 
@@ -221,9 +237,9 @@ def test_a_zombie_that_trims_after_the_takeover_harms_nobody(
     zombie.append(admitted(1), committed(1), admitted(2))
     ledgers: list[Ledger] = []
     zombie._lease = Sleepy(zombie._lease, lambda: ledgers.append(Ledger.open(any_store, take_over(any_store))))
-    zombie.trim(1)
+    zombie.trim(Epoch(1))
     assert contents(Ledger.open(any_store, take_over(any_store))) == contents(ledgers[0])
-    assert ledgers[0].admitted(1) == admitted(1)
+    assert ledgers[0].admitted(Epoch(1)) == admitted(1)
 
 
 def test_a_zombie_that_opens_after_the_takeover_is_fenced(any_store: Store, start: Starter, take_over: Starter) -> None:
@@ -238,13 +254,13 @@ def test_trimming_keeps_what_follows_from_the_records(any_store: Store, start: S
     for epoch in range(1, 7):
         ledger.append(admitted(epoch), committed(epoch, join=100 * epoch))
     ledger.append(admitted(7), committed(1, "second", late=5))
-    ledger.trim(4)
-    assert ledger.admitted(4) is None and ledger.admitted(5) == admitted(5)
+    ledger.trim(Epoch(4))
+    assert ledger.admitted(Epoch(4)) is None and ledger.admitted(Epoch(5)) == admitted(5)
     assert ledger.trimmed_to == 4 and ledger.last_admitted == 7
-    assert ledger.committed("main") == 6 and ledger.committed("second") == 1
-    assert ledger.offset("lines") == 70
-    assert ledger.event_times_ms(4) == {"join": 400, "late": 5}
-    assert ledger.event_times_ms(5) == {"join": 500, "late": 5}
+    assert ledger.committed(UnitName("main")) == 6 and ledger.committed(UnitName("second")) == 1
+    assert ledger.offset(SourceName("lines")) == 70
+    assert ledger.event_times_ms(Epoch(4)) == {"join": 400, "late": 5}
+    assert ledger.event_times_ms(Epoch(5)) == {"join": 500, "late": 5}
     assert contents(Ledger.view(any_store)) == contents(ledger)
     ledger.append(committed(7), committed(2, "second"), admitted(8))
     assert contents(Ledger.open(any_store, take_over(any_store))) == contents(ledger)
@@ -254,24 +270,24 @@ def test_trimming_everything_keeps_offsets_and_time(store: Store, start: Starter
     ledger = Ledger.open(store, start(store))
     ledger.append(admitted(1), admitted(2), committed(1), committed(2))
     before = ledger_file(store, 1).stat().st_size
-    ledger.trim(2)
+    ledger.trim(Epoch(2))
     assert ledger_file(store, 1).stat().st_size < before
     again = Ledger.open(store, take_over(store))
     assert contents(again) == contents(ledger)
-    assert (again.last_admitted, again.last_time_ms, again.offset("lines")) == (2, 2000, 20)
+    assert (again.last_admitted, again.last_time_ms, again.offset(SourceName("lines"))) == (2, 2000, 20)
     again.append(admitted(3), committed(3))
 
 
 def test_trimming_less_than_before_does_nothing(store: Store, start: Starter) -> None:
     ledger = Ledger.open(store, start(store))
     ledger.append(admitted(1), admitted(2))
-    ledger.trim(2)
+    ledger.trim(Epoch(2))
     before = contents(ledger)
-    ledger.trim(1)
-    ledger.trim(0)
+    ledger.trim(Epoch(1))
+    ledger.trim(Epoch(0))
     assert contents(ledger) == before
     with pytest.raises(AssertionError):
-        ledger.trim(3)
+        ledger.trim(Epoch(3))
 
 
 def test_lines_left_behind_by_a_crash_in_trim_are_known_as_old(
@@ -283,7 +299,7 @@ def test_lines_left_behind_by_a_crash_in_trim_are_known_as_old(
     parts = layout.ledger(Generation(1)) + ".parts"
     left = {name: elsewhere.read(f"{parts}/{name}") for name in elsewhere.list(parts)}
     assert len(left) == 2
-    ledger.trim(1)
+    ledger.trim(Epoch(1))
     for name, data in left.items():  # as if the driver had died before it deleted them
         elsewhere.write(f"{parts}/{name}", [data])
     assert contents(Ledger.view(elsewhere)) == contents(ledger)
@@ -345,7 +361,7 @@ def test_a_disk_that_is_full_for_a_while_costs_no_record(store: Store) -> None:
     assert last > 1
     ledger = Ledger.view(store)
     assert ledger.last_admitted == last + 2
-    assert [ledger.admitted(epoch).epoch for epoch in range(1, last + 3)] == list(range(1, last + 3))
+    assert [ledger.admitted(Epoch(epoch)).epoch for epoch in range(1, last + 3)] == list(range(1, last + 3))
 
 
 def test_many_threads_may_commit(store: Store, start: Starter) -> None:
@@ -362,7 +378,7 @@ def test_many_threads_may_commit(store: Store, start: Starter) -> None:
     for thread in threads:
         thread.join()
     seen = Ledger.view(store)
-    assert [seen.committed(f"unit{i}") for i in range(4)] == [10] * 4
+    assert [seen.committed(UnitName(f"unit{i}")) for i in range(4)] == [10] * 4
 
 
 def test_a_view_cannot_be_written_to(store: Store, start: Starter) -> None:
@@ -376,13 +392,13 @@ def test_the_newest_division_of_an_operator_outlives_drivers_and_trims(
     any_store: Store, start: Starter, take_over: Starter
 ) -> None:
     ledger = Ledger.open(any_store, start(any_store))
-    first = Partitioned("count", 2, ((0, (0, 128)), (1, (128, 256))))
-    newest = Partitioned("count", 2, ((2, (0, 100)), (3, (100, 256))))
-    other = Partitioned("sum", 1, ((0, (0, 256)),))
+    first = Partitioned(OperatorName("count"), 2, ((0, (0, 128)), (1, (128, 256))))
+    newest = Partitioned(OperatorName("count"), 2, ((2, (0, 100)), (3, (100, 256))))
+    other = Partitioned(OperatorName("sum"), 1, ((0, (0, 256)),))
     ledger.append(first, other)
     ledger.append(admitted(1), admitted(2), newest)
     ledger.append(newest)  # no news
-    ledger.trim(2)
+    ledger.trim(Epoch(2))
     assert ledger.partitioned == {"count": newest, "sum": other}
     again = Ledger.open(any_store, take_over(any_store))
     assert again.partitioned == {"count": newest, "sum": other} and contents(again) == contents(ledger)

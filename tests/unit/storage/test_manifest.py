@@ -13,21 +13,25 @@ from perseid.storage.lease import Lease
 from perseid.storage.manifest import Checkpoints, InflightEpoch, Manifest, ShardSnapshot
 from perseid.storage.snapshots import SnapshotFile
 from perseid.storage.store import Store
-from perseid.vocabulary import CheckpointId
+from perseid.vocabulary import CheckpointId, Epoch, OperatorName, StreamName, UnitName
 
 Starter = Callable[[Store], Lease]
 
 
 def manifest(id: int) -> Manifest:
-    file = SnapshotFile(layout.snapshot(CheckpointId(id), "count", 0), 1234, "ab" * 16)
+    file = SnapshotFile(layout.snapshot(CheckpointId(id), OperatorName("count"), 0), 1234, "ab" * 16)
     return Manifest(
         id=CheckpointId(id),
         graph="fingerprint",
         created_ms=17,
-        units={"main": 4, "second": 3},
-        shards=(ShardSnapshot("count", 0, (0, 256), 4, file, 999),),
-        inflight=(InflightEpoch("words", 4, layout.inflight(CheckpointId(id), "words", 4)),),
-        event_times_ms={"count": 5},
+        units={UnitName("main"): Epoch(4), UnitName("second"): Epoch(3)},
+        shards=(ShardSnapshot(OperatorName("count"), 0, (0, 256), Epoch(4), file, 999),),
+        inflight=(
+            InflightEpoch(
+                StreamName("words"), Epoch(4), layout.inflight(CheckpointId(id), StreamName("words"), Epoch(4))
+            ),
+        ),
+        event_times_ms={OperatorName("count"): 5},
         scheme="parallel",
     )
 
@@ -46,15 +50,19 @@ def test_a_root_without_checkpoints_has_none(any_store: Store) -> None:
 
 
 def test_mappings_and_numbers_of_any_kind_can_be_committed(store: Store) -> None:
-    given = replace(manifest(1), units=MappingProxyType({"main": 4}), event_times_ms={"count": np.int64(5)})
+    given = replace(
+        manifest(1),
+        units=MappingProxyType({UnitName("main"): Epoch(4)}),
+        event_times_ms={OperatorName("count"): np.int64(5)},
+    )
     Checkpoints(store).commit(given)
-    assert Checkpoints(store).read(CheckpointId(1)) == replace(manifest(1), units={"main": 4})
+    assert Checkpoints(store).read(CheckpointId(1)) == replace(manifest(1), units={UnitName("main"): Epoch(4)})
 
 
 def test_a_folder_without_a_manifest_is_no_checkpoint(any_store: Store) -> None:
     reported: list[CheckpointId] = []
     Checkpoints(any_store).commit(manifest(1))
-    any_store.write(layout.snapshot(CheckpointId(2), "count", 0), [b"x"])
+    any_store.write(layout.snapshot(CheckpointId(2), OperatorName("count"), 0), [b"x"])
     any_store.write("checkpoints/notes.txt", [b"x"])
     assert list(Checkpoints(any_store, lambda id, _: reported.append(id)).newest_first()) == [manifest(1)]
     assert reported == []
@@ -78,7 +86,7 @@ def test_unreadable_manifests_are_passed_over_and_reported(any_store: Store) -> 
 
 def test_deleting_removes_everything_and_may_be_repeated(any_store: Store) -> None:
     checkpoints = Checkpoints(any_store)
-    any_store.write(layout.snapshot(CheckpointId(1), "count", 0), [b"x"])
+    any_store.write(layout.snapshot(CheckpointId(1), OperatorName("count"), 0), [b"x"])
     checkpoints.commit(manifest(1))
     for _ in range(2):
         checkpoints.delete(CheckpointId(1))
@@ -107,7 +115,7 @@ def test_a_fenced_driver_commits_and_deletes_nothing(any_store: Store, start: St
 def test_ids_are_never_given_twice_not_even_to_a_driver_that_wakes_up(store: Store) -> None:
     zombie = Checkpoints(store)
     given = [zombie.next_id(), zombie.next_id()]
-    store.write(layout.snapshot(given[-1], "count", 0), [b"x"])
+    store.write(layout.snapshot(given[-1], OperatorName("count"), 0), [b"x"])
     new = Checkpoints(store)
     assert len({*given, new.next_id(), zombie.next_id(), new.next_id(), zombie.next_id()}) == 6
 
@@ -126,7 +134,7 @@ def test_ids_differ_from_those_of_a_driver_that_had_begun_no_checkpoint_before_i
 def test_what_was_never_completed_is_discarded_but_its_id_is_not_used_again(any_store: Store) -> None:
     checkpoints = Checkpoints(any_store)
     for id in (1, 2, 3, 4):
-        any_store.write(layout.snapshot(CheckpointId(id), "count", 0), [b"x"])
+        any_store.write(layout.snapshot(CheckpointId(id), OperatorName("count"), 0), [b"x"])
     checkpoints.commit(manifest(2))
     assert checkpoints.discard_unfinished() == (1, 3)
     assert any_store.list("checkpoints") == ["00000002", "00000004"]

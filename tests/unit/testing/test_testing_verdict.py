@@ -19,6 +19,7 @@ from perseid.testing.admissions import Admissions
 from perseid.testing.chance import random_plan
 from perseid.testing.faults import KINDS, Kill, kind_of
 from perseid.testing.verdict import Verdict, epochs_in, judge
+from perseid.vocabulary import Epoch, UnitName
 
 
 def rows(*said: str) -> Counter[str]:
@@ -92,7 +93,7 @@ def test_the_twin_gets_the_same_epochs_and_none_is_done(tmp_path, ledger):
     admissions = Admissions(str(tmp_path / "root"))
     admissions.look()
     assert not admissions.epochs
-    ledger.append(*admitted(1, 2), Committed(1, "main"), Committed(2, "main"))
+    ledger.append(*admitted(1, 2), Committed(Epoch(1), UnitName("main")), Committed(Epoch(2), UnitName("main")))
     admissions.look()
     ledger.trim(2)
     ledger.append(*admitted(3))
@@ -103,13 +104,13 @@ def test_the_twin_gets_the_same_epochs_and_none_is_done(tmp_path, ledger):
     (tmp_path / "root" / "sources" / "numbers" / "log").write_text("seen")
     admissions.twin(str(tmp_path / "twin"))
     twin = Ledger.view(Store.at(str(tmp_path / "twin")))
-    assert [twin.admitted(n) for n in (1, 2, 3)] == admitted(1, 2, 3)
-    assert (twin.last_admitted, twin.committed("main")) == (3, 0)
+    assert [twin.admitted(Epoch(n)) for n in (1, 2, 3)] == admitted(1, 2, 3)
+    assert (twin.last_admitted, twin.committed(UnitName("main"))) == (3, 0)
     assert (tmp_path / "twin" / "sources" / "numbers" / "log").read_text() == "seen"
 
 
 def test_admissions_that_were_trimmed_unseen_are_named(tmp_path, ledger):
-    ledger.append(*admitted(1, 2), Committed(1, "main"), Committed(2, "main"))
+    ledger.append(*admitted(1, 2), Committed(Epoch(1), UnitName("main")), Committed(Epoch(2), UnitName("main")))
     ledger.trim(1)
     admissions = Admissions(str(tmp_path / "root"))
     admissions.look()
