@@ -16,36 +16,22 @@ import shutil
 import socket
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from perseid.channel.codec import Kinds, encode
 from perseid.channel.sealed_stream import SealedReader, SealedWriter
+from perseid.engine.messages import Address as Address
 from perseid.errors import ChannelError
 
 MESSAGE_BYTES = 16 << 20
 BUFFER_BYTES = 1 << 30  # the largest single Arrow buffer taken from a peer
 _LENGTH = struct.Struct(">I")
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a peer listens: TCP always, and a Unix socket for peers on the same machine."""
-
-    host: str
-    port: int
-    unix: str = ""
-    machine: str = ""
-    name: str = ""  # of the server, which nobody else has: a peer that answers for it proves that it is this one
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """For a message."""
-        return asdict(self)
+_json = json.JSONEncoder(separators=(",", ":")).encode
+Json = dict[str, Any] | list[Any]
+M = TypeVar("M")
 
 
 def machine_id() -> str:
@@ -94,8 +80,16 @@ class Connection:
         else:
             self._writer, self._reader = SealedWriter(sock, keys[0]), SealedReader(self._reader, keys[1])
 
-    def send(self, message: dict[str, Any]) -> None:
-        data = json.dumps(message, separators=(",", ":")).encode()
+    def tell(self, message: object) -> None:
+        """Send one of the messages of ``perseid.channel.protocol``."""
+        self.send(encode(message))
+
+    def hear(self, kinds: Kinds[M]) -> M:
+        """The next message, which is one of these kinds."""
+        return kinds.decode(self.receive())
+
+    def send(self, message: Json) -> None:
+        data = _json(message).encode()
         if len(data) > MESSAGE_BYTES:
             raise ChannelError(f"a message of {len(data)} bytes is over the limit of {MESSAGE_BYTES}")
         if self.is_cut is not None and self.is_cut():
@@ -105,7 +99,7 @@ class Connection:
             self._writer.write(_LENGTH.pack(len(data)) + data)
             self._writer.flush()
 
-    def receive(self, limit: int = MESSAGE_BYTES) -> dict[str, Any]:
+    def receive(self, limit: int = MESSAGE_BYTES) -> Any:
         with _translated():
             (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
             if length > limit:
@@ -115,7 +109,7 @@ class Connection:
             message = json.loads(data)
         except ValueError as error:
             raise ChannelError(f"a peer sent something that is not a message: {error}") from None
-        if not isinstance(message, dict):
+        if not isinstance(message, dict | list):
             raise ChannelError("a peer sent something that is not a message")
         return message
 
@@ -160,7 +154,8 @@ class Connection:
 
     def receive_file(self, path: Path) -> int:
         """Its bytes, when all of it is there."""
-        size = self.receive()["bytes"]
+        said = self.receive()
+        size = said.get("bytes") if isinstance(said, dict) else None
         if not isinstance(size, int):
             raise ChannelError("the peer does not have the file")
         path.parent.mkdir(parents=True, exist_ok=True)

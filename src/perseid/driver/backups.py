@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
 
+from perseid.checkpoint.lifecycle import SavedShard
 from perseid.driver.hosts import Hosts
 from perseid.driver.journal_writer import JournalWriter
 from perseid.engine import notices
+from perseid.engine.messages import Address, BackedUp, KeepBackup, ReleaseBackup
 from perseid.graph.topology import Topology
 from perseid.recovery.backups import BackupPolicy
 from perseid.scaling.routing import RoutingTable
-from perseid.storage.manifest import ShardSnapshot
-from perseid.vocabulary import HostId, ShardId
+from perseid.vocabulary import HostId, OperatorName, ShardId
 
 
 class HostBackups:
@@ -30,24 +30,24 @@ class HostBackups:
         )
         self._lock = threading.Lock()
 
-    def committed(self, snapshots: Iterable[ShardSnapshot]) -> None:
+    def committed(self, snapshots: Iterable[SavedShard]) -> None:
         """A checkpoint is durable: have its snapshots kept elsewhere, too."""
         addresses = self._hosts.addresses
-        paths = {ShardId(s.operator, s.index): s.file.path for s in snapshots}
+        paths = {ShardId(OperatorName(s.operator), s.index): s.path for s in snapshots}
         machines = {host: address.machine for host, address in addresses.items()}
         with self._lock:
             plans = self._policy.committed(paths, self._routing(), machines)
         for plan in plans:
-            self._hosts.send(plan.to, {"kind": "back_up", "path": plan.path, "from": addresses[plan.source].as_dict()})
+            self._hosts.send(plan.to, KeepBackup(plan.path, addresses[plan.source]))
             if plan.released is not None:
                 host, path = plan.released
-                self._hosts.send(host, {"kind": "release_backup", "path": path})
+                self._hosts.send(host, ReleaseBackup(path))
 
-    def told(self, host: HostId, message: dict[str, Any]) -> None:
+    def told(self, host: HostId, message: BackedUp) -> None:
         """A host has a copy."""
         with self._lock:
-            self._policy.stored(host, message["path"])
-        self._journal_writer.notice(notices.BackedUp(host, message["path"], message["bytes"]))
+            self._policy.stored(host, message.path)
+        self._journal_writer.notice(notices.BackedUp(host, message.path, message.bytes))
 
     def lost(self, host: HostId) -> None:
         with self._lock:
@@ -58,9 +58,8 @@ class HostBackups:
             for folder in folders:
                 self._policy.forgotten(folder)
 
-    def address(self, path: str) -> dict[str, Any] | None:
-        """Where a copy of a snapshot can be had from, as a message says it."""
+    def address(self, path: str) -> Address | None:
+        """Where a copy of a snapshot can be had from."""
         with self._lock:
             host = self._policy.holder(path)
-        found = self._hosts.addresses.get(host) if host is not None else None
-        return None if found is None else found.as_dict()
+        return self._hosts.addresses.get(host) if host is not None else None

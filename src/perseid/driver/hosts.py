@@ -18,30 +18,31 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from perseid.channel import blocked
 from perseid.channel.connection import Address, Connection, machine_id
 from perseid.channel.listener import BACKLOG, Listener
+from perseid.channel.protocol import FROM_HOST, REGISTRATION, Registration
 from perseid.engine import events as on
+from perseid.engine.host_messages import Home, Homes
+from perseid.engine.messages import FromHost, Stop, ToHost
 from perseid.errors import ChannelError
+from perseid.host.apply import OperatorSpec
 from perseid.host.process import HostConfig, HostTask
-from perseid.host.shards import OperatorSpec
 from perseid.spark.jobs import cancel, tagged, worker_python
 from perseid.spark.worker_python import cannot_run
 from perseid.storage.process import Process
 from perseid.storage.store import Store
-from perseid.vocabulary import HostId, ShardId
+from perseid.vocabulary import HostId
 
 _DECLINE_PAUSES_S = (0.2, 0.4, 0.8, 1.5, 2.0, 2.0, 2.0, 2.0)
 _START_PAUSE_S, _START_PAUSE_LIMIT_S = 0.2, 10.0  # after a host that could not be started, doubled every time
 STOP_S = 10.0  # hosts are given so long to end by themselves
-HOMES = 4  # of a shard that are remembered: a short cut needs no long memory
 
 
 @dataclass(slots=True)
@@ -75,14 +76,15 @@ class Hosts:
         heartbeat_ms: int,
         keep_input: bool,
         post: Callable[[on.Event], None],
-        on_message: Callable[[HostLink, dict[str, Any]], None],
+        on_registered: Callable[[HostLink], None],
+        on_message: Callable[[HostLink, FromHost], None],
         app: str,
     ) -> None:
         self._spark, self._store, self._secret, self._operators = spark, store, secret, operators
         self._heartbeat_ms, self._keep_input = heartbeat_ms, keep_input
-        self._post, self._on_message, self._app = post, on_message, app
+        self._post, self._on_registered, self._on_message, self._app = post, on_registered, on_message, app
         self._links: dict[HostId, HostLink] = {}
-        self._homes: dict[ShardId, list[HostLink]] = {}
+        self.homes = Homes()
         self._left: list[Path] = []  # folders of killed hosts on this machine
         self._next = 1
         self._launches: dict[int, threading.Thread] = {}
@@ -168,7 +170,7 @@ class Hosts:
 
     def _hear(self, connection: Connection) -> None:
         try:
-            hello = connection.receive()
+            hello = connection.hear(REGISTRATION)
         except ChannelError:
             connection.close()
             return
@@ -179,13 +181,10 @@ class Hosts:
         reason = "its connection broke"
         try:
             while True:
-                message = connection.receive()
+                message = connection.hear(FROM_HOST)
                 if link.dropped:
                     return
-                if message["kind"] == "heartbeat":
-                    self._post(on.HeartbeatArrived(link.id))
-                else:
-                    self._on_message(link, message)
+                self._on_message(link, message)
         except ChannelError as error:
             reason = str(error)
         finally:
@@ -193,35 +192,34 @@ class Hosts:
             if not link.dropped and not self._closing:
                 self._post(on.HostDisconnected(link.id, reason))
 
-    def _register(self, connection: Connection, hello: Mapping[str, Any]) -> HostLink | None:
-        launch = hello.get("launch")
-        if hello.get("kind") != "register" or not isinstance(launch, int):
-            return None
+    def _register(self, connection: Connection, hello: Registration) -> HostLink | None:
+        launch = hello.launch
         there_are = executors(self._spark)  # asks the JVM, which may take its time: nobody else has to wait for it
         with self._lock:
             if self._closing or launch in self._dropped_launches:
                 return None  # Spark tried a dropped host's task once more
-            if self._declines(launch, hello["executor"], there_are):
+            if self._declines(launch, hello.executor, there_are):
                 return None
             host = HostId(self._next)
             self._next += 1
             link = HostLink(
                 host,
                 launch,
-                Address(hello["host"], hello["port"], hello["unix"], hello["machine"], hello["name"]),
-                hello["executor"],
-                Process.from_json(hello["process"]),
+                hello.address,
+                hello.executor,
+                hello.process,
                 connection,
                 threading.Lock(),
             )
             self._links[host] = link
+            self.homes.came(Home(host, link.address.machine, str(link.folder)))
             self.not_started, self._not_started = None, 0
             again = launch in self._registered_launches
             self._registered_launches.add(launch)
         if again:  # Spark restarted the task by itself: the host before it is gone
             for other in [o for o in self._links.values() if o.launch == launch and o.id != host and not o.dropped]:
                 self._post(on.HostDisconnected(other.id, "Spark restarted its task"))
-        self._on_message(link, {"kind": "register"})
+        self._on_registered(link)
         self._post(on.HostRegistered(host))
         return link
 
@@ -243,42 +241,18 @@ class Hosts:
     def addresses(self) -> dict[HostId, Address]:
         return {link.id: link.address for link in self.links}
 
-    def homes(self, shard: ShardId, host: HostId) -> list[str]:
-        """Folders of earlier homes of a shard on the machine of ``host``, its next one; the newest first."""
-        link = self._links.get(host)
-        before = self._homes.setdefault(shard, [])
-        if link is None:
-            return []
-        folders = [str(home.folder) for home in before if home.address.machine == link.address.machine]
-        self._homes[shard] = [link, *(home for home in before if home is not link)][:HOMES]
-        return folders
-
-    def left(self, shard: ShardId, host: HostId) -> str | None:
-        """The folder of the last home of a shard that others take over from, if ``host`` can read it."""
-        link, before = self._links.get(host), self._homes.get(shard)
-        if link is None or not before or before[0].address.machine != link.address.machine:
-            return None
-        return str(before[0].folder)
-
-    def folder(self, of: HostId | None, host: HostId) -> str | None:
-        """The folder of one host, if another one can read it: they are on one machine."""
-        one, other = self._links.get(of) if of is not None else None, self._links.get(host)
-        if one is None or other is None or one.address.machine != other.address.machine:
-            return None
-        return str(one.folder)
-
-    def send(self, host: HostId, message: dict[str, Any]) -> None:
+    def send(self, host: HostId, message: ToHost) -> None:
         """Tell a host something. A host that cannot be told is dead, which its connection will say."""
         link = self._links.get(host)
         if link is None or link.dropped:
             return
         try:
             with link.sending:
-                link.connection.send(message)
+                link.connection.tell(message)
         except ChannelError as error:
             self._post(on.HostDisconnected(host, str(error)))
 
-    def broadcast(self, message: dict[str, Any]) -> None:
+    def broadcast(self, message: ToHost) -> None:
         for link in self.links:
             self.send(link.id, message)
 
@@ -287,6 +261,7 @@ class Hosts:
         link = self._links.pop(host, None)
         if link is None:
             return
+        self.homes.gone(host)
         link.dropped = True
         with self._lock:
             self._dropped_launches.add(link.launch)
@@ -298,9 +273,10 @@ class Hosts:
 
     def release(self, host: HostId) -> None:
         """Let this host end: it holds nothing any more."""
-        self.send(host, {"kind": "stop", "for_good": False})
+        self.send(host, Stop(for_good=False))
         link = self._links.pop(host, None)
         if link is not None:
+            self.homes.gone(host)
             link.dropped = True
             with self._lock:
                 self._dropped_launches.add(link.launch)
@@ -310,7 +286,7 @@ class Hosts:
         for a Spark that does not answer."""
         self._closing = True
         for link in self.links:
-            threading.Thread(target=self.send, args=(link.id, {"kind": "stop", "for_good": True}), daemon=True).start()
+            threading.Thread(target=self.send, args=(link.id, Stop(for_good=True)), daemon=True).start()
         launches = dict(self._launches)
         self._cancel(launch for launch in launches if launch not in self._registered_launches)
         if not _joined(launches.values(), timeout_s):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from perseid.driver.hosts import HostLink
@@ -15,6 +15,7 @@ from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine import notices
 from perseid.engine.controller import Controller, RootHistory
+from perseid.engine.messages import LoadMeasured, Saved
 from perseid.engine.notices import Notice, Outcome, noticed
 from perseid.engine.progress import CheckpointStatus, EpochStatus, HostStatus, Progress
 from perseid.errors import headline
@@ -218,37 +219,27 @@ class JournalWriter:
             " up first (combine=), or make it several keys"
         )
 
-    def host_load(self, load: HostLoad, message: Mapping[str, Any]) -> None:
+    def host_load(self, load: HostLoad, measured: LoadMeasured) -> None:
         """What a host had to do since it said so last."""
         shards = {
-            f"{said['shard'][0]}/{said['shard'][1]}": {
-                "busy": round(load.shards.get(shard, 0.0), 3),
-                "rows": said["rows"],
-            }
-            for said in message["shards"]
-            for shard in [ShardId(OperatorName(said["shard"][0]), said["shard"][1])]
+            str(one.shard): {"busy": round(load.shards.get(one.shard, 0.0), 3), "rows": one.rows}
+            for one in measured.shards
         }
-        self.notice(notices.HostLoad(load.host, load.cpu, message.get("memory"), shards))
+        self.notice(notices.HostLoad(load.host, load.cpu, measured.memory, shards))
 
     def host_ready(self, link: HostLink) -> None:
         self.notice(notices.HostReady(link.id, link.process.pid, str(link.address)))
 
-    def snapshot_written(self, checkpoint: CheckpointId, message: Mapping[str, Any]) -> None:
-        shard = ShardId(OperatorName(message["shard"][0]), message["shard"][1])
-        self.notice(
-            notices.SnapshotWritten(
-                checkpoint,
-                shard,
-                message["file"]["bytes"],
-                message["ms"],
-                message["serialise_ms"],
-                message.get("sync_ms"),
-            )
-        )
+    def snapshot_written(self, saved: Saved) -> None:
+        snapshot = saved.snapshot
+        assert isinstance(snapshot, ShardSnapshot)
+        shard = ShardId(snapshot.operator, snapshot.index)
+        size = snapshot.file.bytes
+        self.notice(notices.SnapshotWritten(saved.checkpoint, shard, size, saved.ms, saved.serialise_ms, saved.sync_ms))
 
-    def restored(self, sizes: Iterable[tuple[str, int, int]]) -> None:
+    def restored(self, sizes: Mapping[ShardId, int]) -> None:
         """Shards are back, so large."""
-        self._restored_bytes |= {ShardId(OperatorName(operator), index): size for operator, index, size in sizes}
+        self._restored_bytes.update(sizes)
 
     def checkpoint_committed(self, checkpoint: CheckpointId, epoch: int, size: int) -> None:
         begun, _ = self._checkpoint.pop(checkpoint, (time.monotonic(), 0))

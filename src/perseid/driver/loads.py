@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from perseid.engine.messages import LoadMeasured, ShardLoad
 from perseid.scaling.bottleneck import HostLoad
 from perseid.scaling.routing import RoutingTable
 from perseid.scaling.split import split_slots
@@ -24,15 +23,6 @@ class HotKey:
     share: float
 
 
-@dataclass(frozen=True, slots=True)
-class ShardLoad:
-    """What a shard's host said of it last."""
-
-    rows: int
-    slots: Mapping[int, float]
-    hot: tuple[str, float] | None  # the heaviest key, and its share of the shard's rows
-
-
 class Loads:
     """The newest word on every shard. Many threads may ask."""
 
@@ -41,21 +31,15 @@ class Loads:
         self._known: set[tuple[str, str]] = set()  # hot keys told already
         self._lock = threading.Lock()
 
-    def told(self, message: Mapping[str, Any]) -> None:
+    def told(self, measured: LoadMeasured) -> None:
         """A host's report."""
         with self._lock:
-            for said in message["shards"]:
-                shard = ShardId(OperatorName(said["shard"][0]), said["shard"][1])
-                hot = (said["hot"][0], said["hot"][1]) if said["hot"] else None
-                self._shards[shard] = ShardLoad(said["rows"], dict(said["slots"]), hot)
+            self._shards |= {load.shard: load for load in measured.shards}
 
-    def host_load(self, host: HostId, message: Mapping[str, Any]) -> HostLoad:
+    def host_load(self, host: HostId, measured: LoadMeasured) -> HostLoad:
         """The same report, as the bottleneck detector wants it."""
-        shares = {
-            ShardId(OperatorName(said["shard"][0]), said["shard"][1]): said["busy_ms"] / max(1, message["ms"])
-            for said in message["shards"]
-        }
-        return HostLoad(host, message["cpu"], shares)
+        shares = {load.shard: load.busy_ms / max(1, measured.ms) for load in measured.shards}
+        return HostLoad(host, measured.cpu, shares)
 
     def division(self, routing: RoutingTable, operator: OperatorName, shards: int) -> tuple[SlotRange, ...]:
         """Where to cut: by what was seen, as long as it was seen of every shard there is."""

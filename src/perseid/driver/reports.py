@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
+from perseid.engine.messages import Report as Report
 from perseid.errors import PerseidError
 from perseid.vocabulary import Epoch, ShardId
 
@@ -18,27 +18,6 @@ class NoReport(PerseidError):
     """A shard did not say in time that it has applied an epoch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """One shard's last epoch."""
-
-    epoch: Epoch
-    rows_in: int
-    rows_out: int
-    late_rows: int
-    event_times_ms: Mapping[str, int]  # newest, by input
-    next_timer_ms: int | None
-    next_event_timer_ms: int | None
-    state_bytes: int
-    dead_letters: int  # rows of this epoch
-    timers_aside: int
-    dead_letter_error: str
-    ms: int
-    worked_ms: float  # on all epochs since it was restored
-    sizing_ms: float  # and of them, to know its size (M5a)
-    heard_s: float  # when it came, on the driver's steady clock
-
-
 @dataclass(slots=True)
 class Reports:
     """The newest report of every shard."""
@@ -46,11 +25,10 @@ class Reports:
     latest: dict[ShardId, Report] = field(default_factory=dict)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def arrived(self, message: Mapping[str, Any]) -> None:
-        fields = {**message, "heard_s": time.monotonic()}
-        report = Report(**{name: fields[name] for name in Report.__slots__})
+    def arrived(self, report: Report) -> None:
+        report = replace(report, heard_s=time.monotonic())
         with self._changed:
-            self.latest[ShardId(message["shard"][0], message["shard"][1])] = report
+            self.latest[report.shard] = report
             self._changed.notify_all()
 
     def forget(self, shards: Iterable[ShardId]) -> None:

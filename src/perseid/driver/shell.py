@@ -7,19 +7,16 @@ host listens. They speak through the controller's queue and share no decisions.
 from __future__ import annotations
 
 import contextlib
-import functools
 import queue
 import secrets
 import threading
 import time
 import warnings
 from dataclasses import replace
-from typing import Any, assert_never
+from typing import assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 
-from perseid.channel.host_messages import catch_up_message, drop_message, read_event, restore_message, snapshot_message
-from perseid.channel.size_messages import ask_message
 from perseid.clocks import EpochTime, steady_ms, wall_ms
 from perseid.driver.admission import AdmissionThread
 from perseid.driver.backups import HostBackups
@@ -37,9 +34,11 @@ from perseid.driver.unit_workers import Workers
 from perseid.driver.watermarks import EventTimes, event_time_key, event_times, inputs_of_sources
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine import messages as msg
 from perseid.engine import notices
 from perseid.engine.controller import Controller, EngineSettings
 from perseid.engine.event_time_alignment import EventTimeAlignment
+from perseid.engine.host_messages import event_of, snapshot_message
 from perseid.engine.progress import Progress
 from perseid.engine.storage_steps import StorageSteps
 from perseid.engine.stream_store import StreamStore
@@ -47,7 +46,7 @@ from perseid.errors import PerseidError, PerseidWarning, StorageFailed
 from perseid.graph.graph import Graph
 from perseid.graph.outline import outline
 from perseid.graph.topology import Topology
-from perseid.host.shards import OperatorSpec
+from perseid.host.apply import OperatorSpec
 from perseid.scaling.routing import RoutingTable
 from perseid.sources.source import MalformedSource
 from perseid.spark.arrow_batches import bound_by_rows
@@ -173,6 +172,7 @@ class Shell:
             settings.heartbeat.ms,
             settings.keep_input,
             self.post,
+            self.journal_writer.host_ready,
             self._host_said,
             name,
         )
@@ -326,35 +326,46 @@ class Shell:
 
     # -- hosts' messages ------------------------------------------------------------------------------------------
 
-    def _host_said(self, link: HostLink, message: dict[str, Any]) -> None:
-        match message["kind"]:
-            case "register":
-                self.journal_writer.host_ready(link)
-            case "applied":
+    def _host_said(self, link: HostLink, message: msg.FromHost) -> None:
+        match message:
+            case msg.Report():
                 self.reports.arrived(message)
-            case "warning":
-                self.journal_writer.warning(message["message"])
-            case "advice":
+            case msg.Warned(text):
+                self.journal_writer.warning(text)
+            case msg.Advised(text):
                 with contextlib.suppress(PerseidWarning):  # one that is an error must not end the thread of a host
-                    self._advise(message["message"])
-            case "restored":
-                self.journal_writer.restored(message["sizes"])
-                if message["copies"]:
-                    self.journal_writer.notice(notices.ShardsRestored(link.id, message["copies"]))
-            case "backed_up":
+                    self._advise(text)
+            case msg.Restored(_, _, sizes, _, copies):
+                self.journal_writer.restored(sizes)
+                if copies:
+                    self.journal_writer.notice(notices.ShardsRestored(link.id, copies))
+            case msg.BackedUp():
                 self.backups.told(link.id, message)
-            case "gave_way":
-                self.journal_writer.notice(notices.SnapshotAwaited(link.id, message["checkpoint"], message["ms"]))
-            case "written":
-                self.journal_writer.snapshot_written(message["checkpoint"], message)
-            case "load":
+            case msg.GaveWay(checkpoint, ms):
+                self.journal_writer.notice(notices.SnapshotAwaited(link.id, checkpoint, ms))
+            case msg.Saved():
+                self.journal_writer.snapshot_written(message)
+            case msg.LoadMeasured():
                 self.loads.told(message)
                 load = self.loads.host_load(link.id, message)
                 self.journal_writer.host_load(load, message)
                 self.post(on.LoadReported(load))
                 for hot in self.loads.hot_keys(self.controller.routing):
                     self.journal_writer.hot_key(hot)
-        event = read_event(link.id, message)
+            case (
+                msg.Heartbeat()
+                | msg.NotRestored()
+                | msg.CaughtUp()
+                | msg.Forked()
+                | msg.NotSaved()
+                | msg.Sizes()
+                | on.SizeHalved()
+                | on.SizeTurned()
+            ):
+                pass  # for the controller alone
+            case _:
+                assert_never(message)
+        event = event_of(link.id, message)
         if event is not None:
             self.post(event)
 
@@ -445,10 +456,9 @@ class Shell:
                 case do.RestoreShards():
                     self._restore(command)
                 case do.CatchUpShards(host):
-                    folder = functools.partial(self.hosts.folder, host=host)
-                    self.hosts.send(host, catch_up_message(command, folder))
-                case do.DropShards(host):
-                    self.hosts.send(host, drop_message(command))
+                    self.hosts.send(host, self.hosts.homes.catch_up(command))
+                case do.DropShards(host, shards):
+                    self.hosts.send(host, msg.Drop(shards))
                 case do.ReleaseHost(host):
                     self.hosts.release(host)
                     self.backups.lost(host)
@@ -460,7 +470,7 @@ class Shell:
                 case do.Answered():
                     self.state_requests.told(command)
                 case do.TakeSnapshots():
-                    self.hosts.send(command.host, snapshot_message(command))
+                    self.hosts.send(command.host, snapshot_message(command, layout.snapshot))
                 case do.ReleaseStream(stream, epoch):
                     self.streams.release(stream, epoch)  # here and now: late, it would take from what a reset put back
                 case do.ResetStreams(inflight):
@@ -471,9 +481,9 @@ class Shell:
                 case do.StopApplication(error, unsaved):
                     self._begin_end(error, unsaved)
                 case do.AskSizes():
-                    self.hosts.broadcast(ask_message(command))
-                case do.Quieten(anew):
-                    self.hosts.broadcast({"kind": "quieten", "anew": anew})
+                    self.hosts.broadcast(command)
+                case do.Quieten():
+                    self.hosts.broadcast(command)
                 case notices.RecoveryStarted():
                     self.reports.keep_only(self.controller.routing.routes)
                 case notices.Notice():
@@ -487,9 +497,7 @@ class Shell:
 
     def _restore(self, command: do.RestoreShards) -> None:
         self.reports.forget(route.shard for route, _, _ in command.shards)
-        homes = functools.partial(self.hosts.homes, host=command.host)
-        left = functools.partial(self.hosts.left, host=command.host)
-        message = restore_message(command, self.topology.unit_of, homes, left, self.backups.address)
+        message = self.hosts.homes.restore(command, self.topology.unit_of, self.backups.address)
         self.hosts.send(command.host, message)
 
     # -- the end --------------------------------------------------------------------------------------------------

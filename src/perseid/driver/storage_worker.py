@@ -6,13 +6,13 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from perseid.checkpoint.lifecycle import CompletedCheckpoint
 from perseid.driver.backups import HostBackups
 from perseid.driver.journal_writer import JournalWriter
 from perseid.engine import commands as do
 from perseid.engine import notices
+from perseid.engine.messages import Covered, ForgetCheckpoints, ToHost
 from perseid.engine.storage_steps import StorageSteps
 from perseid.storage import layout
 from perseid.storage.lease import Lease
@@ -64,19 +64,19 @@ def own_shards(done: CompletedCheckpoint) -> tuple[ShardSnapshot, ...]:
 class HostsToldOfCheckpoints:
     """Every host is told of checkpoints; some keep copies of others' snapshots."""
 
-    broadcast: Callable[[dict[str, Any]], None]
+    broadcast: Callable[[ToHost], None]
     backups: HostBackups
 
     def covered(self, cuts: Mapping[OperatorName, Epoch]) -> None:
-        self.broadcast({"kind": "covered", "cuts": dict(cuts)})
+        self.broadcast(Covered(cuts))
 
     def back_up(self, done: CompletedCheckpoint) -> None:
         # under baseline it also names files of earlier ones, which have their copies
-        self.backups.committed(s for s in own_shards(done) if layout.checkpoint_with(s.path) == done.id)
+        self.backups.committed(s for _, s in sorted(done.shards.items()) if layout.checkpoint_with(s.path) == done.id)
 
     def forget(self, folders: Iterable[str]) -> None:
-        paths = list(folders)
-        self.broadcast({"kind": "forget", "paths": paths})
+        paths = tuple(folders)
+        self.broadcast(ForgetCheckpoints(paths))
         self.backups.forgotten(paths)
 
 

@@ -8,12 +8,11 @@ Invariant: dead letters are durable before their epoch is applied without them, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
+from perseid.engine.messages import ApplyEpoch
 from perseid.errors import CorruptData, StorageFailed
 from perseid.operators.context import Context
 from perseid.operators.culprits import Found, Search
@@ -60,20 +59,19 @@ def apply_epoch(
     operator: Operator,
     spec: OperatorSpec,
     schema: pa.Schema,
-    shard: ShardId,
-    request: Mapping[str, Any],
+    request: ApplyEpoch,
     inputs: Inputs,
 ) -> Applied:
     """Apply an epoch. Raises ``StorageFailed`` with the operator unchanged; with any other error its state is undefined."""
-    epoch = Epoch(request["epoch"])
-    absent = _read(store, shard, epoch) if request["aside"] else LeftOut()
+    shard, epoch = request.shard, request.epoch
+    absent = _read(store, shard, epoch) if request.aside else LeftOut()
 
     def context() -> Context:
         return Context(
             epoch=epoch,
-            time_ms=request["time_ms"],
-            watermark_ms=request["watermark_ms"],
-            last_epoch=request.get("last", False),
+            time_ms=request.time_ms,
+            watermark_ms=request.watermark_ms,
+            last_epoch=request.last,
             shard=shard,
             key=spec.key,
             event_time=spec.event_time,
@@ -81,7 +79,7 @@ def apply_epoch(
             skipped=set(absent.timers),
         )
 
-    if request["aside"] != "find":
+    if request.aside != "find":
         kept, mine = absent.kept(inputs), context()
         table = run_epoch(operator, kept, mine)
         output = schema.empty_table() if table is None else fit(table, schema, shard.operator)
@@ -93,7 +91,7 @@ def apply_epoch(
         if not (any(found.rows.values()) or found.timers):
             return _applied(found.output, found.context, inputs, kept, absent)
         try:
-            written = put_aside(store, shard, epoch, request["time_ms"], _aside(found, inputs, absent), absent)
+            written = put_aside(store, shard, epoch, request.time_ms, _aside(found, inputs, absent), absent)
             absent = _read(store, shard, epoch)
         except StorageFailed:
             search.undo()

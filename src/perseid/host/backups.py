@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from perseid.channel.connection import Address, Connection
 from perseid.channel.handshake import connect
+from perseid.engine.messages import FetchSnapshot
 from perseid.errors import ChannelError, StorageFailed
 from perseid.storage.private_folder import make_private
 
@@ -25,21 +25,21 @@ class KeptBackups:
     def __init__(self, folder: Path, copies: Path | None, secret: bytes) -> None:
         self._folder, self._copies, self._secret = folder, copies, secret
 
-    def keep(self, source: Mapping[str, Any], path: str) -> int | None:
+    def keep(self, source: Address, path: str) -> int | None:
         """Fetch a snapshot from the host that wrote it; its bytes, or None if there is nothing to be had."""
         if self._copies is None:
             return None
         return (self._folder / path).stat().st_size if self.fetch(source, path, self._folder / path) else None
 
-    def fetch(self, source: Mapping[str, Any], path: str, target: Path) -> bool:
+    def fetch(self, source: Address, path: str, target: Path) -> bool:
         """Get a file from another host. What is wrong with it, its HMAC will say."""
         with contextlib.suppress(ChannelError, StorageFailed, OSError):
             if self._copies is not None and target.is_relative_to(self._copies):
                 make_private(self._copies)
-            connection = connect(Address(**source), self._secret, "backups")
+            connection = connect(source, self._secret, "backups")
             try:
                 connection.deadline(PATIENCE_S)
-                connection.send({"fetch": path})
+                connection.tell(FetchSnapshot(path))
                 connection.receive_file(target)
                 return True
             finally:

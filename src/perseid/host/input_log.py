@@ -1,11 +1,10 @@
 """A shard's input since its last snapshot, on the machine's own disk: the fastest way to catch up after its host was killed (S1, S4).
 
-Before a host reports an epoch it writes the rows it applied, with all else the epoch was applied with, into a file of the shard. A killed
+Before a host reports an epoch it writes the rows it applied, with the request that it applied them for, into a file of the shard. A killed
 process does not take the page cache with it, so nothing is synced: whoever restores the shard on the same machine takes the files over
-and applies them without a Spark job. They are a short cut, never the truth: what is missing, torn or beyond the epochs that
-the controller knows to be finished is replayed from the sources.
+and applies them without a Spark job. Which epochs are kept is ``KeptInput``'s to say.
 
-Invariant: an entry that is read holds exactly the rows with which the epoch was applied; entries are taken in order and without a gap.
+Invariant: an entry that is read holds exactly the rows with which the epoch was applied.
 """
 
 from __future__ import annotations
@@ -14,96 +13,92 @@ import contextlib
 import json
 import mmap
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import xxhash
 
+from perseid.channel.codec import encode
+from perseid.channel.protocol import KEPT_REQUEST
+from perseid.engine.messages import ApplyEpoch
+from perseid.errors import ChannelError
 from perseid.vocabulary import Epoch, ShardId
 
-LIMIT_BYTES = 1 << 30  # of one shard; beyond it nothing is kept until the next snapshot
 _DIGEST_BYTES = 16
 _LENGTH_BYTES = 4
 _ALIGNMENT = 64  # rows begin at such a place: Arrow takes them where they lie, and its kernels want them aligned
 
 
-class InputLog:
-    """The entries of one shard."""
+class InputFiles:
+    """The files of one host's shards, in its folder."""
 
-    def __init__(self, folder: Path, shard: ShardId) -> None:
-        self._folder = folder / _name(shard)
-        self._bytes = 0
-        self._broken = False  # an epoch is missing: what follows it is of no use
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
-    def take_over(self, others: Iterable[Path], shard: ShardId, upto: Epoch) -> None:
-        """Go on with the entries of an earlier home of the shard, the newest that has any; those beyond ``upto`` are not to be trusted."""
-        self._folder.parent.mkdir(exist_ok=True)
+    def take_over(self, shard: ShardId, others: Iterable[Path]) -> dict[Epoch, int]:
+        """Go on with the files of an earlier home of the shard, the first that has any. Bytes by epoch."""
+        mine = self._of(shard)
+        mine.parent.mkdir(exist_ok=True)
         for other in others:
-            if self._folder.exists():
+            if mine.exists():
                 break
             with contextlib.suppress(OSError):
-                (other / _name(shard)).rename(self._folder)
-        self._folder.mkdir(exist_ok=True)
-        for epoch, path in self._entries():
-            if epoch > upto:
-                path.unlink(missing_ok=True)
-        self._bytes = sum(path.stat().st_size for _, path in self._entries())
+                (other / _name(shard)).rename(mine)
+        mine.mkdir(exist_ok=True)
+        paths = [path for path in mine.iterdir() if path.name.isdecimal()]
+        return {Epoch(int(path.name)): path.stat().st_size for path in paths}
 
-    def keep(self, epoch: Epoch, request: dict[str, Any], rows: pa.Table) -> None:
-        """Remember one applied epoch. A disk without room costs the short cut, not the epoch."""
-        path = self._folder / str(epoch)
-        if self._broken or self._bytes > LIMIT_BYTES:
-            self._broken = True
-            path.unlink(missing_ok=True)
-            return
+    def write(self, request: ApplyEpoch, rows: pa.Table) -> int | None:
+        """Keep one applied epoch; its bytes. None if there is no room, or another home has taken over."""
+        path = self._of(request.shard) / str(request.epoch)
         temporary = path.with_suffix(".new")
         try:
-            self._bytes += _write(temporary, request, rows)
+            size = _write(temporary, request, rows)
             temporary.replace(path)
         except OSError:
-            self._broken = True
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
-                path.unlink(missing_ok=True)
+            return None
+        return size
 
-    def get(self, epoch: Epoch, /) -> tuple[dict[str, Any], pa.Table] | None:
+    def read(self, shard: ShardId, epoch: Epoch) -> tuple[ApplyEpoch, pa.Table] | None:
         """What the epoch was applied with; None if that is missing or damaged."""
-        return _read(self._folder / str(epoch))
+        try:
+            with pa.OSFile(str(self._of(shard) / str(epoch)), "rb") as file:
+                data = file.read_buffer()  # Arrow's own memory is aligned, that of a bytes object is not
+        except OSError:
+            return None
+        size = len(data) - _DIGEST_BYTES
+        body = memoryview(data)[: max(size, 0)]
+        if not body or xxhash.xxh3_128_digest(body) != bytes(memoryview(data)[size:]):
+            return None
+        rows_at = _LENGTH_BYTES + int.from_bytes(body[:_LENGTH_BYTES], "big")
+        try:
+            request = KEPT_REQUEST.decode(json.loads(bytes(body[_LENGTH_BYTES:rows_at])))
+        except ChannelError:  # another version of Perseid wrote it
+            return None
+        return request, pa.ipc.open_stream(data.slice(rows_at, size - rows_at)).read_all()
 
-    def snapshot_taken(self) -> None:
-        """From here on a log without gap is of use again."""
-        self._broken = False
-        self._bytes = 0
+    def delete(self, shard: ShardId, epochs: Sequence[Epoch]) -> None:
+        for epoch in epochs:
+            with contextlib.suppress(OSError):
+                (self._of(shard) / str(epoch)).unlink()
 
-    def covered(self, upto: Epoch) -> None:
-        """A committed checkpoint covers these epochs."""
-        for epoch, path in self._entries():
-            if epoch <= upto:
-                path.unlink(missing_ok=True)
+    def forget(self, shard: ShardId) -> None:
+        shutil.rmtree(self._of(shard), ignore_errors=True)
 
-    def forget(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _entries(self) -> list[tuple[int, Path]]:
-        with contextlib.suppress(OSError):
-            return sorted((int(path.name), path) for path in self._folder.iterdir() if path.name.isdecimal())
-        return []
-
-
-def read_entry(folder: Path, shard: ShardId, epoch: Epoch) -> tuple[dict[str, Any], pa.Table] | None:
-    """The rows with which a shard's home applied an epoch, as long as it keeps them; None if they are not there or damaged."""
-    return _read(folder / _name(shard) / str(epoch))
+    def _of(self, shard: ShardId) -> Path:
+        return self._folder / _name(shard)
 
 
 def _name(shard: ShardId) -> str:
     return f"{shard.operator}-{shard.index}"
 
 
-def _write(path: Path, request: dict[str, Any], rows: pa.Table) -> int:
+def _write(path: Path, request: ApplyEpoch, rows: pa.Table) -> int:
     """Straight into the page cache: beside its state a host has little memory to spare."""
-    head = json.dumps(request, separators=(",", ":")).encode()
+    head = json.dumps(encode(request), separators=(",", ":")).encode()
     head += b" " * (-(_LENGTH_BYTES + len(head)) % _ALIGNMENT)
     with pa.OSFile(str(path), "wb") as file:
         file.write(len(head).to_bytes(_LENGTH_BYTES, "big") + head)
@@ -116,18 +111,3 @@ def _write(path: Path, request: dict[str, Any], rows: pa.Table) -> int:
         whole.seek(size)
         whole.write(digest)
     return size + _DIGEST_BYTES
-
-
-def _read(path: Path) -> tuple[dict[str, Any], pa.Table] | None:
-    try:
-        with pa.OSFile(str(path), "rb") as file:
-            data = file.read_buffer()  # Arrow's own memory is aligned, that of a bytes object is not
-    except OSError:
-        return None
-    size = len(data) - _DIGEST_BYTES
-    body = memoryview(data)[: max(size, 0)]
-    if not body or xxhash.xxh3_128_digest(body) != bytes(memoryview(data)[size:]):
-        return None
-    rows_at = _LENGTH_BYTES + int.from_bytes(body[:_LENGTH_BYTES], "big")
-    request: dict[str, Any] = json.loads(bytes(body[_LENGTH_BYTES:rows_at]))
-    return request, pa.ipc.open_stream(data.slice(rows_at, size - rows_at)).read_all()

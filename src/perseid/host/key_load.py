@@ -55,14 +55,11 @@ class KeyLoad:
         self.total += self.rows
         self.rows, self.sampled_s = 0, now_s
 
-    def report(self) -> dict[str, Any]:
-        """Rows by slot, and the share of the heaviest key; what is old fades."""
+    def report(self) -> tuple[int, dict[int, float], tuple[str, float] | None]:
+        """Rows, rows by slot, and the heaviest key with its share; what is old fades."""
         hot = max(self.keys.items(), key=lambda entry: entry[1], default=None)
-        said = {
-            "slots": [[slot, round(rows, 1)] for slot, rows in sorted(self.slots.items())],
-            "hot": [repr(hot[0])[:80], round(hot[1] / self.total, 4)] if hot and self.total else None,
-            "rows": round(self.total),
-        }
+        heaviest = (repr(hot[0])[:80], round(hot[1] / self.total, 4)) if hot and self.total else None
+        said = round(self.total), {slot: round(rows, 1) for slot, rows in sorted(self.slots.items())}, heaviest
         self.total *= FADING
         self.slots = _faded(self.slots)
         self.keys = _faded(dict(heapq.nlargest(SAMPLE_ROWS, self.keys.items(), key=lambda entry: entry[1])))

@@ -21,23 +21,27 @@ import stat
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from perseid.channel.codec import Kinds, encode
+from perseid.engine.messages import Forked, FromHost, GaveWay, NotSaved, Saved, ShardToSave, Snapshot
 from perseid.errors import ChannelError, CorruptData, StorageFailed
 from perseid.host.garbage import Garbage
 from perseid.host.pages import OwnPages
 from perseid.host.phases import since
-from perseid.host.shards import HeldShard
+from perseid.operators.operator import Operator
 from perseid.state.operator_state import spilled_of
 from perseid.state.shard_state import checkpoint_state
 from perseid.state.spill_store import Seal
+from perseid.storage.manifest import ShardSnapshot
 from perseid.storage.persisted import buffers_of, header_of
 from perseid.storage.root_key import mac_of, own_key
 from perseid.storage.snapshots import SnapshotFile, publish_snapshot, stage_snapshot, write_snapshot
 from perseid.storage.store import Store
+from perseid.vocabulary import CheckpointId, Epoch, ShardId
 
 _PATIENCE_MS = 50
 _SILENCE_MS = 15_000  # a child that has not run at all in between two of these hangs
@@ -47,60 +51,60 @@ _SILENCE_MS = 15_000  # a child that has not run at all in between two of these 
 class Encoded:
     """A shard's state, ready to be written: views of it, so before it changes."""
 
-    held: HeldShard
+    shard: ShardId
     path: str
     header: dict[str, Any]
     buffers: list[bytes | memoryview]
     ms: int
 
     @classmethod
-    def of(cls, held: HeldShard, entry: dict[str, Any]) -> Encoded:
+    def of(cls, operator: Operator, entry: ShardToSave, epoch: Epoch) -> Encoded:
         begun = time.monotonic()
-        first, last = entry["slots"]
-        state = checkpoint_state(held.operator, held.log.applied, slots=(first, last), copy=False)
-        return cls(held, entry["path"], header_of(held.log.shard, state), buffers_of(state), since(begun))
+        state = checkpoint_state(operator, epoch, slots=entry.slots, copy=False)
+        return cls(entry.shard, entry.path, header_of(entry.shard, state), buffers_of(state), since(begun))
 
 
-class Snapshots:
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A child's word: it has written a file, which the parent makes durable."""
+
+    saved: Saved
+    staged: str  # its path
+
+
+_WORDS = Kinds[Staged | NotSaved](Staged | NotSaved)
+
+
+class SnapshotWriter:
     """Writes snapshots of shards and tells the controller of each."""
 
-    def __init__(self, store: Store, copies: Path | None, tell: Callable[..., None]) -> None:
+    def __init__(self, store: Store, copies: Path | None, tell: Callable[[FromHost], None]) -> None:
         self._store, self._copies, self._tell = store, copies, tell
         self._garbage = Garbage()
         self._children: set[int] = set()  # that are writing
         mac_of(own_key(store))  # a child finds it ready
-        self._newest: tuple[int, int] | None = None  # checkpoint, and what is readable when its child has left
+        self._newest: tuple[CheckpointId, int] | None = None  # checkpoint, and what is readable when its child has left
 
-    def take(self, command: dict[str, Any], helds: list[HeldShard]) -> Callable[[], None] | None:
-        """Called under the host's lock; what is returned is done without it."""
-        checkpoint, unit = command["checkpoint"], command["unit"]
-        begun = time.monotonic()
-        wrong = [h for h in helds if h.log.applied != command["epoch"] or h.log.poisoned]
-        if wrong:
-            log = wrong[0].log
-            stands = f"must be restored first: {log.poisoned}" if log.poisoned else f"stands at epoch {log.applied}"
-            told = f"shard {log.shard} cannot be saved at epoch {command['epoch']}: it {stands}"
-            self._tell("snapshot_failed", checkpoint=checkpoint, message=told)
-            return None
-        for held in helds:
-            held.input.snapshot_taken()
-        if command["synchronous"]:
-            return lambda: self._write_now(command, helds, begun)
+    def take(self, command: Snapshot, operators: Sequence[Operator]) -> Callable[[], None]:
+        """Called under the host's lock; what is returned is done without it. The operators stand at the epoch of the command."""
+        checkpoint, begun = command.checkpoint, time.monotonic()
+        if command.synchronous:
+            return lambda: self._write_now(command, operators, begun)
         self._garbage.put_aside(children=bool(self._children))
-        seals = [spilled.seal() for held in helds for spilled in spilled_of(held.operator)]
+        seals = [spilled.seal() for operator in operators for spilled in spilled_of(operator)]
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            self._child(writer, checkpoint, command["shards"], helds)
+            self._child(writer, command, operators)
         os.close(writer)
         self._children.add(child)
         self._forget_newest()
         self._newest = checkpoint, os.dup(reader)
 
         def rest() -> None:
-            self._tell("forked", checkpoint=checkpoint, unit=unit, ms=since(begun))
+            self._tell(Forked(checkpoint, command.unit, since(begun)))
             threading.Thread(
-                target=self._reap, args=(child, reader, checkpoint, len(helds), seals), daemon=True
+                target=self._reap, args=(child, reader, checkpoint, len(operators), seals), daemon=True
             ).start()
 
         return rest
@@ -115,88 +119,74 @@ class Snapshots:
         self._forget_newest()
         waited = since(begun)
         if waited:
-            self._tell("gave_way", checkpoint=checkpoint, ms=waited)
+            self._tell(GaveWay(checkpoint, waited))
 
     def _forget_newest(self) -> None:
         if self._newest is not None:
             os.close(self._newest[1])
             self._newest = None
 
-    def _write_now(self, command: dict[str, Any], helds: list[HeldShard], begun: float) -> None:
+    def _write_now(self, command: Snapshot, operators: Sequence[Operator], begun: float) -> None:
         """Without a child (M2, M3). The controller gives the unit no epoch meanwhile; other units of this host go on.
 
         If it does after all, the checkpoint was given up, and what is written here is never looked at.
         """
-        checkpoint = command["checkpoint"]
+        checkpoint = command.checkpoint
         try:
-            results = [
-                self._write(checkpoint, Encoded.of(held, entry), None)
-                for entry, held in zip(command["shards"], helds, strict=True)
-            ]
+            results = [self._write(checkpoint, encoded) for encoded in _encoded(command, operators)]
         except Exception:
-            self._tell("snapshot_failed", checkpoint=checkpoint, message=traceback.format_exc(limit=4))
+            self._tell(NotSaved(checkpoint, traceback.format_exc(limit=4)))
             return
-        self._tell("forked", checkpoint=checkpoint, unit=command["unit"], ms=since(begun))
+        self._tell(Forked(checkpoint, command.unit, since(begun)))
         for result in results:
-            self._tell(**result)
+            self._tell(result)
 
-    def _child(self, writer: int, checkpoint: int, entries: list[dict[str, Any]], helds: list[HeldShard]) -> None:
+    def _child(self, writer: int, command: Snapshot, operators: Sequence[Operator]) -> None:
         """In the forked child: only this thread is alive."""
+
+        def say(word: Staged | NotSaved) -> None:
+            os.write(writer, (json.dumps(encode(word)) + "\n").encode())
+
         try:
             gc.disable()
             _close_sockets()
-            encoded = [Encoded.of(held, entry) for entry, held in zip(entries, helds, strict=True)]
+            encoded = list(_encoded(command, operators))
             pages = OwnPages(
                 buffer for shard in encoded for buffer in shard.buffers[1:]
             )  # the first is the child's own
             while encoded:
-                line = json.dumps(self._write(checkpoint, encoded.pop(0), pages)) + "\n"
-                os.write(writer, line.encode())
+                say(self._stage(command.checkpoint, encoded.pop(0), pages))
         except BaseException:
-            os.write(
-                writer,
-                (json.dumps({"kind": "snapshot_failed", "message": traceback.format_exc(limit=4)}) + "\n").encode(),
-            )
+            say(NotSaved(command.checkpoint, traceback.format_exc(limit=4)))
         finally:
             os._exit(0)
 
-    def _write(self, checkpoint: int, encoded: Encoded, pages: OwnPages | None) -> dict[str, Any]:
-        """Write one shard's state; what to tell the controller. Durable when it returns, but for a child's: that has its pages."""
+    def _write(self, checkpoint: CheckpointId, encoded: Encoded) -> Saved | NotSaved:
+        """Write one shard's state. Durable when it returns."""
         begun = time.monotonic()
-        shard, path, buffers = encoded.held.log.shard, encoded.path, encoded.buffers
-        said: dict[str, Any] = {}
         try:
-            if pages is not None:
-                file, staged = stage_snapshot(
-                    self._store, path, encoded.header, buffers, local=self._copies, written=pages.let_go
-                )
-                said["staged"] = str(staged)
-            else:
-                file = write_snapshot(self._store, path, encoded.header, buffers, local=self._copies)
+            file = write_snapshot(self._store, encoded.path, encoded.header, encoded.buffers, local=self._copies)
         except (StorageFailed, OSError) as error:
-            return {"kind": "snapshot_failed", "checkpoint": checkpoint, "message": f"shard {shard}: {error}"}
-        return {
-            "kind": "written",
-            "checkpoint": checkpoint,
-            "shard": [shard.operator, shard.index],
-            "slots": encoded.header["slots"],
-            "epoch": encoded.header["epoch"],
-            "file": {"path": file.path, "bytes": file.bytes, "digest": file.digest},
-            **said,
-            "state_bytes": sum(memoryview(b).nbytes for b in buffers),
-            "ms": encoded.ms + since(begun),
-            "serialise_ms": encoded.ms,
-        }
+            return NotSaved(checkpoint, f"shard {encoded.shard}: {error}")
+        return _saved(checkpoint, encoded, file, begun)
 
-    def _reap(self, child: int, reader: int, checkpoint: int, expected: int, seals: list[Seal]) -> None:
+    def _stage(self, checkpoint: CheckpointId, encoded: Encoded, pages: OwnPages) -> Staged | NotSaved:
+        """The same in a child, which has its pages to let go; the parent makes it durable."""
+        begun = time.monotonic()
+        path, header, buffers = encoded.path, encoded.header, encoded.buffers
+        try:
+            file, staged = stage_snapshot(self._store, path, header, buffers, local=self._copies, written=pages.let_go)
+        except (StorageFailed, OSError) as error:
+            return NotSaved(checkpoint, f"shard {encoded.shard}: {error}")
+        return Staged(_saved(checkpoint, encoded, file, begun), str(staged))
+
+    def _reap(self, child: int, reader: int, checkpoint: CheckpointId, expected: int, seals: list[Seal]) -> None:
         told = 0
         try:
             for line in _lines_of(child, reader):
-                message = {"checkpoint": checkpoint, **json.loads(line)}
-                if message["kind"] == "written":
-                    message = self._publish(message)
+                word = _WORDS.decode(json.loads(line))
                 with contextlib.suppress(ChannelError):
-                    self._tell(**message)
+                    self._tell(word if isinstance(word, NotSaved) else self._publish(word))
                 told += 1
         finally:
             os.close(reader)
@@ -207,18 +197,30 @@ class Snapshots:
             seal.release()
         if told < expected:
             with contextlib.suppress(ChannelError):
-                self._tell(
-                    "snapshot_failed", checkpoint=checkpoint, message="the process that wrote the snapshot died or hung"
-                )
+                self._tell(NotSaved(checkpoint, "the process that wrote the snapshot died or hung"))
 
-    def _publish(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _publish(self, word: Staged) -> Saved | NotSaved:
         """Make durable what the child wrote."""
-        begun = time.monotonic()
+        begun, saved = time.monotonic(), word.saved
+        assert isinstance(saved.snapshot, ShardSnapshot)
         try:
-            publish_snapshot(self._store, SnapshotFile(**message["file"]), Path(message.pop("staged")))
+            publish_snapshot(self._store, saved.snapshot.file, Path(word.staged))
         except (StorageFailed, CorruptData) as error:
-            return {"kind": "snapshot_failed", "checkpoint": message["checkpoint"], "message": str(error)}
-        return {**message, "ms": message["ms"] + since(begun), "sync_ms": since(begun)}
+            return NotSaved(saved.checkpoint, str(error))
+        return replace(saved, ms=saved.ms + since(begun), sync_ms=since(begun))
+
+
+def _encoded(command: Snapshot, operators: Sequence[Operator]) -> Iterator[Encoded]:
+    for entry, operator in zip(command.shards, operators, strict=True):
+        yield Encoded.of(operator, entry, command.epoch)
+
+
+def _saved(checkpoint: CheckpointId, encoded: Encoded, file: SnapshotFile, begun: float) -> Saved:
+    first, last = encoded.header["slots"]
+    size = sum(memoryview(b).nbytes for b in encoded.buffers)
+    operator, index = encoded.shard
+    snapshot = ShardSnapshot(operator, index, (first, last), Epoch(encoded.header["epoch"]), file, size)
+    return Saved(checkpoint, snapshot, encoded.ms + since(begun), encoded.ms)
 
 
 def _lines_of(child: int, reader: int) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -19,32 +19,48 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perseid.channel import blocked
+from perseid.channel.codec import Kinds, encode
 from perseid.channel.connection import Address, Connection
 from perseid.channel.handshake import connect
 from perseid.channel.packed_layout import Layout
+from perseid.channel.protocol import REPLY
 from perseid.channel.rows import EPOCH
+from perseid.engine.messages import ApplyEpoch, RecallAnswer, Reply, Request
+from perseid.engine.shard import Refusal
 from perseid.errors import ChannelError
 from perseid.spark.shard_rows import of_one_shard
-from perseid.vocabulary import Epoch, HostId, OperatorName
+from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, Version
 
 FAILURE = "perseid-failure:"
 _connections: dict[tuple[str, str, int, str], Connection] = {}
 _frozen = False
 
 
+@dataclass(frozen=True, slots=True)
+class TaskFailure:
+    """What the driver must know of a failed exchange."""
+
+    kind: str  # of the refusal; ``host`` where the host could not be reached
+    message: str
+    host: HostId
+    shard: ShardId
+
+
+_FAILURE = Kinds[TaskFailure](TaskFailure)
+
+
 class ExchangeFailed(Exception):
     """What a failed exchange raises in the Spark task; its text reaches the driver."""
 
-    def __init__(self, kind: str, message: str, *, host: int, operator: str, shard: int) -> None:
-        line = json.dumps({"kind": kind, "message": message, "host": host, "operator": operator, "shard": shard})
-        super().__init__(f"{FAILURE}{line}")
+    def __init__(self, failure: TaskFailure) -> None:
+        super().__init__(f"{FAILURE}{json.dumps(encode(failure))}")
 
 
 @dataclass(frozen=True, slots=True)
 class EpochHeader:
     """What a shard must know of an epoch besides its rows."""
 
-    epoch: int
+    epoch: Epoch
     time_ms: int
     watermark_ms: int | None
     at_ms: int  # when it is sent, by the driver's steady clock: for what measures, not for what rows see
@@ -56,9 +72,9 @@ class Exchange:
     """One operator's exchange in one job. Sent to Spark's workers with the job."""
 
     operator: OperatorName
-    version: int
+    version: Version
     epochs: tuple[EpochHeader, ...]  # one; several in a replay, then rows carry their epoch
-    release: int
+    release: Epoch
     shards: tuple[tuple[int, HostId, Address], ...]  # number and home of each shard, in the order of slots
     secret: bytes = field(repr=False)
     schema: bytes = field(repr=False)  # Arrow schema of the rows without the epoch
@@ -103,35 +119,22 @@ class Exchange:
                 yield header, mine.to_batches()
 
     def _ask(
-        self, shard: int, host: HostId, address: Address, header: EpochHeader, batches: Iterator[pa.RecordBatch]
+        self, index: int, host: HostId, address: Address, header: EpochHeader, batches: Iterator[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
-        recall = shard in self.recalled
-        if recall:
+        shard, schema = ShardId(self.operator, index), pa.ipc.read_schema(pa.py_buffer(self.schema))
+        request: Request
+        rows: Iterator[pa.RecordBatch] | None
+        if index in self.recalled:
             for _ in batches:
                 pass
-        request = {
-            "operator": self.operator,
-            "shard": shard,
-            "version": self.version,
-            "release": self.release,
-            "aside": None if header.epoch not in self.aside else "find" if self.find else "read",
-            "wanted": self.wanted,
-            "report": not recall,
-            "recall": recall,
-            "epoch": header.epoch,
-            "time_ms": header.time_ms,
-            "watermark_ms": header.watermark_ms,
-            "at_ms": header.at_ms,
-            "last": header.last,
-        }
-        schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
-        rows = (self._as_sent(batch, schema) for batch in (() if recall else batches))
+            request, rows = RecallAnswer(shard, header.epoch, self.version), None
+        else:
+            request = self._request(shard, header)
+            rows = (self._as_sent(batch, schema) for batch in batches)
         try:
-            connection, answer = self._send(address, request, schema, rows)
-            if answer["status"] != "ok":
-                raise ExchangeFailed(
-                    str(answer["status"]), str(answer["message"]), host=host, operator=self.operator, shard=shard
-                )
+            connection, reply = self._send(address, request, schema, rows)
+            if isinstance(reply, Refusal):
+                raise ExchangeFailed(TaskFailure(reply.kind, reply.message, host, shard))
             _, answers = connection.receive_rows()
             yield from answers
         except ExchangeFailed:
@@ -139,10 +142,24 @@ class Exchange:
         except ChannelError as error:
             _forget(address)
             message = f"host {host} at {address}: {error}"
-            raise ExchangeFailed("host", message, host=host, operator=self.operator, shard=shard) from error
+            raise ExchangeFailed(TaskFailure("host", message, host, shard)) from error
         except BaseException:
             _forget(address)  # half of a stream is on its way: nothing else may follow it
             raise
+
+    def _request(self, shard: ShardId, header: EpochHeader) -> ApplyEpoch:
+        return ApplyEpoch(
+            shard,
+            header.epoch,
+            self.version,
+            self.release,
+            header.time_ms,
+            header.watermark_ms,
+            header.at_ms,
+            header.last,
+            None if header.epoch not in self.aside else "find" if self.find else "read",
+            self.wanted,
+        )
 
     def _as_sent(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         if self.layout is not None:
@@ -150,14 +167,14 @@ class Exchange:
         return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
     def _send(
-        self, address: Address, request: dict[str, Any], schema: pa.Schema, rows: Iterator[pa.RecordBatch]
-    ) -> tuple[Connection, Mapping[str, Any]]:
+        self, address: Address, request: Request, schema: pa.Schema, rows: Iterator[pa.RecordBatch] | None
+    ) -> tuple[Connection, Reply]:
         """Over the kept connection if there is one; it may have been closed since, which the first message shows."""
         key = _key(address)
         connection = _connections.get(key)
         if connection is not None:
             try:
-                connection.send(request)
+                connection.tell(request)
             except ChannelError:
                 _forget(address)
                 connection = None
@@ -165,9 +182,10 @@ class Exchange:
             for other in [of for of, kept in _connections.items() if kept.ended]:  # hosts that are no more
                 _connections.pop(other).close()
             connection = _connections[key] = connect(address, self.secret, "epochs")
-            connection.send(request)
-        connection.send_rows(schema, rows)
-        return connection, connection.receive()
+            connection.tell(request)
+        if rows is not None:
+            connection.send_rows(schema, rows)
+        return connection, connection.hear(REPLY)
 
 
 @dataclass(frozen=True)
@@ -211,13 +229,13 @@ def _forget(address: Address) -> None:
         connection.close()
 
 
-def failure_in(text: str) -> dict[str, Any] | None:
+def failure_in(text: str) -> TaskFailure | None:
     """The failure an exchange raised, found in the text of Spark's exception."""
     start = text.find(FAILURE)
     if start < 0:
         return None
     try:
         found, _ = json.JSONDecoder().raw_decode(text, start + len(FAILURE))
-    except ValueError:
+        return _FAILURE.decode(found)
+    except (ValueError, ChannelError):
         return None
-    return found if isinstance(found, dict) else None

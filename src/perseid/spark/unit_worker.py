@@ -301,16 +301,15 @@ class UnitWorker:
         text = str(error)
         found = failure_in(text)
         if found is not None:
-            shard = ShardId(OperatorName(found["operator"]), found["shard"])
-            kind = _KINDS.get(found["kind"], "other")
+            kind = _KINDS.get(found.kind, "other")
             return on.UnitFailed(
                 self._name,
                 epoch,
                 command.attempt,
                 kind,
-                found["message"],
-                hosts=(HostId(found["host"]),) if kind == "host" else (),
-                shards=(shard,) if kind in ("operator", "mistake", "poisoned") else (),
+                found.message,
+                hosts=(found.host,) if kind == "host" else (),
+                shards=(found.shard,) if kind in ("operator", "mistake", "poisoned") else (),
             )
         kind = "fenced" if isinstance(error, Fenced) else "released" if isinstance(error, StreamGone) else "other"
         if isinstance(error, StorageFailed) or NO_SPACE in text:

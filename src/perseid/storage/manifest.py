@@ -33,6 +33,7 @@ class ShardSnapshot:
 
     @property
     def path(self) -> str:
+        """Of its file, under the root."""
         return self.file.path
 
 

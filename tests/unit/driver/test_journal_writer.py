@@ -70,13 +70,13 @@ def test_a_start_is_not_called_a_recovery(told: Told, reason: str, checkpoint: i
 
 
 def test_state_that_was_loaded_counts_before_the_first_epoch(told: Told) -> None:
-    told.journal_writer.restored([("count", 0, 4_096), ("gone", 0, 99)])
+    told.journal_writer.restored({ShardId(OperatorName("count"), 0): 4_096, ShardId(OperatorName("gone"), 0): 99})
     assert told.progress().state_bytes == 4_096
 
 
 def report(epoch: int, **more: Any) -> Report:
-    fields = dict.fromkeys(Report.__slots__, 0) | {"epoch": Epoch(epoch), "event_times_ms": {}, "dead_letter_error": ""}
-    return Report(**{**fields, **more})
+    given = {"shard": ShardId(OperatorName("count"), 0), "rows_in": 0, "rows_out": 0, **more}
+    return Report(epoch=Epoch(epoch), **given)
 
 
 def test_an_epoch_that_an_earlier_driver_admitted_is_timed_from_its_run_here(told: Told) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from perseid.driver.loads import Loads
+from perseid.engine.messages import LoadMeasured, ShardLoad
 from perseid.scaling.routing import RoutingTable, even_slots, numbered
 from perseid.vocabulary import HostId, OperatorName, ShardId
 
@@ -12,9 +11,9 @@ O = OperatorName("o")  # noqa: E741
 ROUTING = RoutingTable.initial({O: numbered(even_slots(2))})
 
 
-def report(index: int, slots: dict[int, float], hot: list[Any] | None = None) -> dict[str, Any]:
-    said = {"shard": ["o", index], "busy_ms": 2_500, "slots": [list(pair) for pair in slots.items()], "hot": hot}
-    return {"cpu": 0.6, "ms": 5_000, "shards": [{**said, "rows": round(sum(slots.values()))}]}
+def report(index: int, slots: dict[int, float], hot: tuple[str, float] | None = None) -> LoadMeasured:
+    load = ShardLoad(ShardId(O, index), 2_500, slots, hot, round(sum(slots.values())))
+    return LoadMeasured(0.6, 5_000, None, (load,))
 
 
 def test_skewed_keys_are_divided_where_their_rows_are() -> None:
@@ -28,8 +27,8 @@ def test_skewed_keys_are_divided_where_their_rows_are() -> None:
 
 def test_a_hot_key_is_told_once() -> None:
     loads = Loads()
-    loads.told(report(0, {3: 900.0}, ["'ada'", 1.0]))
-    loads.told(report(1, {200: 100.0}, ["'bob'", 1.0]))
+    loads.told(report(0, {3: 900.0}, ("'ada'", 1.0)))
+    loads.told(report(1, {200: 100.0}, ("'bob'", 1.0)))
     (hot,) = loads.hot_keys(ROUTING)
     assert (hot.operator, hot.key, hot.share) == ("o", "'ada'", 0.9)
     assert loads.hot_keys(ROUTING) == []
@@ -37,7 +36,7 @@ def test_a_hot_key_is_told_once() -> None:
 
 def test_keys_that_are_spread_are_not_hot() -> None:
     loads = Loads()
-    loads.told(report(0, dict.fromkeys(range(128), 5.0), ["1", 0.01]))
+    loads.told(report(0, dict.fromkeys(range(128), 5.0), ("1", 0.01)))
     loads.told(report(1, dict.fromkeys(range(128, 256), 5.0), ["2", 0.01]))
     assert loads.hot_keys(ROUTING) == [] and loads.division(ROUTING, O, 4) == even_slots(4)
 

@@ -56,8 +56,7 @@ class Run:
         admitted = Admitted(epoch, at_ms, {}, idle, last)
         self.ledger.append(admitted)
         mark = self.times.watermark_ms(JOIN, epoch)
-        nothing = dict.fromkeys(Report.__slots__, 0)
-        report = Report(**{**nothing, "epoch": epoch, "event_times_ms": newest})  # type: ignore[arg-type]
+        report = Report(ShardId(JOIN, 0), epoch, 0, 0, event_times_ms=newest)
         self.times.finished(MAIN, admitted, {ShardId(JOIN, 0): report})
         self.ledger.append(Committed(epoch, MAIN, self.times.of_epoch(MAIN, epoch)))
         return mark

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import gc
-import queue
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
+from host_pieces import TestHost, apply_epoch, shard_to_restore, snapshot, spec_of
 
 from perseid import Operator, state
+from perseid.engine.host import Answered
+from perseid.engine.messages import NotSaved, Saved
 from perseid.host import garbage
-from perseid.host.shards import OperatorSpec, Shards
-from perseid.host.snapshot_writer import Snapshots
-from perseid.storage.store import Store
-from perseid.vocabulary import SLOTS, OperatorName
+from perseid.vocabulary import OperatorName, ShardId
 
 NAME = OperatorName("rings")
 FORKS = 30
@@ -67,29 +66,17 @@ def test_dropped_cycles_are_collected_over_many_forks(
     monkeypatch.setattr(garbage, "SLACK_BYTES", 4 << 20)
     monkeypatch.setattr(garbage, "GROWTH", 1.05)  # and large, where other tests ran in it before
     monkeypatch.setattr(garbage, "URGENT_GROWTH", 1.1)
-    schema = pa.schema([("k", pa.int64())]).serialize().to_pybytes()
-    spec = OperatorSpec(NAME, Rings(), {"rows": ("count",)}, ("int64",), ("rows",), None, schema, retained=False)
-    held = Shards(Store.at(str(tmp_path / "root")), None, tmp_path, [spec])
-    entry = {"operator": NAME, "index": 0, "slots": [0, SLOTS], "epoch": 0, "parts": (), "homes": [], "upto": 0}
-    (shard,), _ = held.restored({"version": 1, "retain_from": 1, "shards": [entry], "before": []})
-    held.adopt([shard])
-    said: queue.Queue[dict[str, Any]] = queue.Queue()
-    snapshots = Snapshots(held._store, None, lambda kind, **fields: said.put({"kind": kind, **fields}))
+    spec = spec_of("rings", Rings(), "count", "int64", pa.schema([("k", pa.int64())]))
+    host, shard = TestHost(tmp_path / "host", [spec]), ShardId(NAME, 0)
+    host.restore(shard_to_restore(shard))
     most = 0
     for epoch in range(1, FORKS + 1):
-        request = {"operator": NAME, "shard": 0, "epoch": epoch, "version": 1, "recall": False, "wanted": True}
-        request |= {"release": epoch, "time_ms": epoch, "at_ms": epoch, "watermark_ms": None, "aside": False}
         rows = pa.table({"count": [count], "weight": [weight]})
-        assert isinstance(held.answer({**request, "report": True}, rows), tuple)
-        slots = {"operator": NAME, "index": 0, "slots": [0, SLOTS], "path": f"checkpoints/{epoch}/rings.snapshot"}
-        command = {"checkpoint": epoch, "unit": "main", "epoch": epoch, "synchronous": False, "shards": [slots]}
-        rest = snapshots.take(command, [shard])
-        assert rest is not None
-        rest()
-        while (told := said.get(timeout=60))["kind"] != "written":
-            assert told["kind"] == "forked", told
+        assert isinstance(host.ask(apply_epoch(shard, epoch, release=epoch), rows), Answered)
+        host.machine.handle(snapshot(shard, epoch, epoch))
+        assert isinstance(host.next(Saved, NotSaved), Saved)
         most = max(most, Ring.alive)
     assert most <= FORKS * count // 2, f"{most} rings of {FORKS * count} were alive, {count} in use"
-    del shard, held, snapshots
+    del host
     gc.unfreeze()
     gc.collect()

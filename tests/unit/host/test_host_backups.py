@@ -6,13 +6,14 @@ import contextlib
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from perseid.channel.connection import Address
 from perseid.channel.handshake import accept
+from perseid.channel.protocol import FETCH
 from perseid.errors import ChannelError
 from perseid.host.backups import KeptBackups
 
@@ -20,7 +21,7 @@ SECRET, PATH = b"s" * 32, "checkpoints/1/count-0.snapshot"
 
 
 @pytest.fixture
-def writer(tmp_path: Path) -> Iterator[dict[str, Any]]:
+def writer(tmp_path: Path) -> Iterator[Address]:
     """The address of a host that wrote a snapshot."""
     copies = tmp_path / "copies"
     (copies / PATH).parent.mkdir(parents=True)
@@ -34,15 +35,15 @@ def writer(tmp_path: Path) -> Iterator[dict[str, Any]]:
                 sock, _ = server.accept()
                 with contextlib.suppress(ChannelError):
                     connection = accept(sock, SECRET, "", ("backups",))
-                    backups.serve(connection, connection.receive()["fetch"])
+                    backups.serve(connection, connection.hear(FETCH).path)
                     connection.close()
 
     threading.Thread(target=run, daemon=True).start()
-    yield Address(*server.getsockname()).as_dict()
+    yield Address(*server.getsockname())
     server.close()
 
 
-def test_a_snapshot_is_kept_and_forgotten(tmp_path: Path, writer: dict[str, Any]) -> None:
+def test_a_snapshot_is_kept_and_forgotten(tmp_path: Path, writer: Address) -> None:
     keeper = KeptBackups(tmp_path / "keeper", tmp_path / "other-copies", SECRET)
     assert keeper.keep(writer, PATH) == 5_000
     assert (tmp_path / "keeper" / PATH).read_bytes() == b"state" * 1_000
@@ -50,10 +51,10 @@ def test_a_snapshot_is_kept_and_forgotten(tmp_path: Path, writer: dict[str, Any]
     assert not (tmp_path / "keeper" / "checkpoints" / "1").exists()
 
 
-def test_what_is_not_to_be_had_is_no_error(tmp_path: Path, writer: dict[str, Any]) -> None:
+def test_what_is_not_to_be_had_is_no_error(tmp_path: Path, writer: Address) -> None:
     keeper = KeptBackups(tmp_path / "keeper", tmp_path / "other-copies", SECRET)
     assert keeper.keep(writer, "checkpoints/2/count-0.snapshot") is None
     assert keeper.keep(writer, "../../../../etc/hostname") is None
     assert KeptBackups(tmp_path / "keeper", tmp_path / "other-copies", b"x" * 32).keep(writer, PATH) is None
-    assert keeper.keep({**writer, "port": 1}, PATH) is None
+    assert keeper.keep(replace(writer, port=1), PATH) is None
     assert KeptBackups(tmp_path / "keeper", None, SECRET).keep(writer, PATH) is None  # the root is on this very disk

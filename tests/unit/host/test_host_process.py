@@ -9,6 +9,8 @@ from pathlib import Path
 
 from perseid.channel.connection import Address
 from perseid.channel.handshake import accept, connect
+from perseid.channel.protocol import REGISTRATION
+from perseid.engine.messages import Stop
 from perseid.host.process import Host, HostConfig
 from perseid.storage.store import Store
 
@@ -23,10 +25,9 @@ def test_a_host_that_ends_leaves_no_thread_behind_though_tasks_keep_their_connec
         serving = threading.Thread(target=lambda: Host(config).serve())
         serving.start()
         controller = accept(server.accept()[0], SECRET, "", ("control",))
-    told = controller.receive()
-    assert told["kind"] == "register"
-    tasks = [connect(Address(told["host"], told["port"], name=told["name"]), SECRET, "epochs") for _ in range(3)]
-    controller.send({"kind": "stop", "for_good": True})
+    at = controller.hear(REGISTRATION).address
+    tasks = [connect(Address(at.host, at.port, name=at.name), SECRET, "epochs") for _ in range(3)]
+    controller.tell(Stop(for_good=True))
     serving.join()
     until = time.monotonic() + 30
     while (left := set(threading.enumerate()) - before) and time.monotonic() < until:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,18 +12,22 @@ from hypothesis import strategies as st
 
 from perseid import KeyedOperator, Operator, state
 from perseid.channel.rows import INPUT, input_column, within
+from perseid.engine.messages import PartToRead, ShardToRestore
 from perseid.errors import CorruptData, OperatorFailed
+from perseid.host.apply import OperatorSpec
 from perseid.host.phases import Phases
 from perseid.host.restore import assembled
-from perseid.host.shards import OperatorSpec
 from perseid.scaling.routing import even_slots
 from perseid.state.operator_state import fresh
 from perseid.state.partition import partition_processing_state
 from perseid.state.shard_state import checkpoint_state
 from perseid.state.slots import slot_of
+from perseid.storage.manifest import ShardSnapshot
 from perseid.storage.persisted import persist
 from perseid.storage.store import Store
 from perseid.vocabulary import SLOTS, Epoch, OperatorName, ShardId
+
+O = OperatorName("o")  # noqa: E741
 
 
 class Totals(Operator):
@@ -44,27 +48,26 @@ def spec(operator: Operator) -> dict[OperatorName, OperatorSpec]:
     return {name: OperatorSpec(name, operator, {"rows": ("k",)}, ("string",), ("rows",), None, schema, retained=False)}
 
 
-def saved(store: Store, prototype: Operator, operator: Operator, shards: int) -> list[dict[str, Any]]:
-    """Snapshots of the state divided among so many shards, as parts of a restore command would name them."""
+def saved(store: Store, prototype: Operator, operator: Operator, shards: int) -> list[ShardSnapshot]:
+    """Snapshots of the state divided among so many shards."""
     found = []
     whole = checkpoint_state(operator, Epoch(5))
     states = partition_processing_state(whole, prototype, even_slots(shards), key_types=("string",))
     for index, mine in enumerate(states):
-        file = persist(mine, ShardId(OperatorName("o"), index), store, f"o-{index}")
-        named = {"path": file.path, "bytes": file.bytes, "digest": file.digest}
-        found.append({"file": named, "index": index, "of": list(mine.slots)})
+        file = persist(mine, ShardId(O, index), store, f"o-{index}")
+        found.append(ShardSnapshot(O, index, mine.slots, Epoch(5), file, 0))
     return found
 
 
-def entries(parts: list[dict[str, Any]], shards: int) -> list[dict[str, Any]]:
+def entries(snapshots: list[ShardSnapshot], shards: int) -> list[ShardToRestore]:
     made = []
     for index, (first, last) in enumerate(even_slots(shards)):
-        mine = [
-            {**part, "slots": [max(first, part["of"][0]), min(last, part["of"][1])]}
-            for part in parts
-            if part["of"][0] < last and first < part["of"][1]
-        ]
-        made.append({"operator": "o", "index": 10 + index, "parts": mine, "epoch": 5})
+        mine = tuple(
+            PartToRead(one, (max(first, one.slots[0]), min(last, one.slots[1])))
+            for one in snapshots
+            if one.slots[0] < last and first < one.slots[1]
+        )
+        made.append(ShardToRestore(ShardId(O, 10 + index), (first, last), Epoch(5), mine, Epoch(5)))
     return made
 
 
@@ -89,7 +92,7 @@ def test_state_that_cannot_be_divided_comes_back_whole_and_only_whole(tmp_path: 
     operator.hoard = [1, 2, 3]
     store = Store.at(str(tmp_path))
     file = persist(checkpoint_state(operator, Epoch(5)), ShardId(OperatorName("o"), 0), store, "o-0")
-    parts = [{"file": {"path": file.path, "bytes": file.bytes, "digest": file.digest}, "index": 0, "of": [0, SLOTS]}]
+    parts = [ShardSnapshot(O, 0, (0, SLOTS), Epoch(5), file, 0)]
     (whole,) = assembled(store, None, entries(parts, 1), spec(Hoard()), Phases()).values()
     assert whole.processing["fields"]["hoard"] == [1, 2, 3]
     with pytest.raises(OperatorFailed, match="'hoard' is a list"):
@@ -99,7 +102,7 @@ def test_state_that_cannot_be_divided_comes_back_whole_and_only_whole(tmp_path: 
 def test_a_snapshot_of_something_else_is_refused(tmp_path: Path) -> None:
     store = Store.at(str(tmp_path))
     parts = saved(store, Totals(), fresh(Totals()), 2)
-    parts[0]["index"] = 7
+    parts[0] = replace(parts[0], index=7)
     with pytest.raises(CorruptData, match="not of o/7 at epoch 5"):
         assembled(store, None, entries(parts, 1), spec(Totals()), Phases())
 

@@ -3,7 +3,6 @@ that stands still is ended."""
 
 from __future__ import annotations
 
-import queue
 import time
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,12 @@ from typing import Any
 import psutil
 import pyarrow as pa
 import pytest
+from host_pieces import TestHost, shard_to_restore, snapshot, spec_of
 
 from perseid import Operator, state
+from perseid.engine.messages import Forked, GaveWay, NotSaved, Saved
 from perseid.host import snapshot_writer
-from perseid.host.shards import HeldShard, OperatorSpec, Shards
-from perseid.host.snapshot_writer import Snapshots
-from perseid.storage.store import Store
-from perseid.vocabulary import SLOTS, OperatorName
+from perseid.vocabulary import OperatorName, ShardId
 
 
 class Gate:
@@ -38,23 +36,15 @@ class Holds(Operator):
     def process(self, rows: pa.Table) -> None: ...
 
 
-def shard_with(gate: Gate, folder: Path) -> tuple[Store, HeldShard]:
-    store, operator = Store.at(str(folder / "root")), OperatorName("holds")
-    schema = pa.schema([("k", pa.int64())]).serialize().to_pybytes()
-    spec = OperatorSpec(operator, Holds(), {"rows": ("k",)}, ("int64",), ("rows",), None, schema, retained=False)
-    shards = Shards(store, None, folder, [spec])
-    entry = {"operator": operator, "index": 0, "slots": [0, SLOTS], "epoch": 0, "parts": (), "homes": [], "upto": 0}
-    (held,), _ = shards.restored({"version": 1, "retain_from": 1, "shards": [entry], "before": []})
-    held.operator.gate = gate
-    return store, held
+HOLDS = ShardId(OperatorName("holds"), 0)
 
 
-def take(snapshots: Snapshots, held: HeldShard, checkpoint: int) -> None:
-    entry = {"operator": "holds", "index": 0, "slots": [0, SLOTS], "path": f"checkpoints/{checkpoint}/holds-0.snapshot"}
-    command = {"checkpoint": checkpoint, "unit": "main", "epoch": 0, "synchronous": False, "shards": [entry]}
-    rest = snapshots.take(command, [held])
-    assert rest is not None
-    rest()
+def host_with(gate: Gate, folder: Path) -> TestHost:
+    spec = spec_of("holds", Holds(), "k", "int64", pa.schema([("k", pa.int64())]))
+    host = TestHost(folder / "host", [spec], folder / "root")
+    host.restore(shard_to_restore(HOLDS))
+    host.operator(HOLDS).gate = gate
+    return host
 
 
 def test_a_child_that_stands_still_is_ended_and_one_that_runs_is_not(
@@ -62,46 +52,41 @@ def test_a_child_that_stands_still_is_ended_and_one_that_runs_is_not(
 ) -> None:
     monkeypatch.setattr(snapshot_writer, "_SILENCE_MS", 150)
     gate = Gate(tmp_path / "open")
-    store, held = shard_with(gate, tmp_path)
-    said: queue.Queue[dict[str, Any]] = queue.Queue()
-    snapshots = Snapshots(store, None, lambda kind, **fields: said.put({"kind": kind, **fields}))
+    host = host_with(gate, tmp_path)
     others = psutil.Process().children()  # of tests before
-    take(snapshots, held, 1)
-    assert said.get(timeout=60)["kind"] == "forked"
+    host.machine.handle(snapshot(HOLDS, 1, 0))
+    assert isinstance(host.next(), Forked)
     time.sleep(1)
-    assert said.empty(), "it waits, and looks again and again"
+    assert host.said.empty(), "it waits, and looks again and again"
     (child,) = set(psutil.Process().children()) - set(others)
     child.suspend()
-    failed = said.get(timeout=60)
-    assert (failed["kind"], failed["checkpoint"]) == ("snapshot_failed", 1) and "hung" in failed["message"]
+    failed = host.next()
+    assert isinstance(failed, NotSaved) and failed.checkpoint == 1 and "hung" in failed.message
     gate.path.touch()
-    take(snapshots, held, 2)
-    assert [said.get(timeout=60)["kind"] for _ in range(2)] == ["forked", "written"]
+    host.machine.handle(snapshot(HOLDS, 2, 0))
+    assert [type(host.next()) for _ in range(2)] == [Forked, Saved]
 
 
 def test_an_epoch_waits_once_and_not_for_ever_for_the_newest_child(tmp_path: Path) -> None:
     gate = Gate(tmp_path / "open")
-    store, held = shard_with(gate, tmp_path)
-    said: queue.Queue[dict[str, Any]] = queue.Queue()
-    snapshots = Snapshots(store, None, lambda kind, **fields: said.put({"kind": kind, **fields}))
+    host = host_with(gate, tmp_path)
 
     def taken(checkpoint: int) -> None:
-        take(snapshots, held, checkpoint)
-        assert said.get(timeout=60)["kind"] == "forked"
+        host.machine.handle(snapshot(HOLDS, checkpoint, 0))
+        assert isinstance(host.next(), Forked)
 
-    snapshots.give_way()
-    assert said.empty(), "there is nobody to wait for"
+    host.effects.give_way()
+    assert host.said.empty(), "there is nobody to wait for"
     taken(1)
-    snapshots.give_way()
-    waited = said.get(timeout=60)
-    assert (waited["kind"], waited["checkpoint"]) == ("gave_way", 1)
-    snapshots.give_way()
-    assert said.empty(), "it has waited for this one"
+    host.effects.give_way()
+    waited = host.next()
+    assert isinstance(waited, GaveWay) and waited.checkpoint == 1
+    host.effects.give_way()
+    assert host.said.empty(), "it has waited for this one"
     taken(2)
     taken(3)
-    snapshots.give_way()
-    waited = said.get(timeout=60)
-    assert (waited["kind"], waited["checkpoint"]) == ("gave_way", 3)
+    host.effects.give_way()
+    waited = host.next()
+    assert isinstance(waited, GaveWay) and waited.checkpoint == 3
     gate.path.touch()
-    written = [said.get(timeout=60) for _ in range(3)]
-    assert {(w["kind"], w["checkpoint"]) for w in written} == {("written", 1), ("written", 2), ("written", 3)}
+    assert {host.next(Saved).checkpoint for _ in range(3)} == {1, 2, 3}

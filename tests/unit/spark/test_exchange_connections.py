@@ -11,10 +11,12 @@ import pytest
 
 from perseid.channel.connection import Address, Connection
 from perseid.channel.handshake import accept
+from perseid.channel.protocol import REQUEST
+from perseid.engine.messages import ApplyEpoch, RowsFollow
 from perseid.errors import ChannelError
 from perseid.spark import exchange
 from perseid.spark.exchange import Exchange
-from perseid.vocabulary import OperatorName
+from perseid.vocabulary import Epoch, OperatorName, ShardId, Version
 
 SECRET = b"s" * 32
 SCHEMA = pa.schema([("a", pa.int64())])
@@ -34,10 +36,10 @@ class AnsweringHost:
         self.connection = accept(self.server.accept()[0], SECRET, "", ("epochs",))
         with contextlib.suppress(ChannelError):
             while True:
-                self.connection.receive()
+                self.connection.hear(REQUEST)
                 _, batches = self.connection.receive_rows()
                 list(batches)
-                self.connection.send({"status": "ok"})
+                self.connection.tell(RowsFollow())
 
     def end(self) -> None:
         assert self.connection is not None
@@ -50,13 +52,14 @@ class AnsweringHost:
 def test_connections_to_hosts_that_are_gone_are_closed_and_others_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: dict[tuple[str, str, int, str], Connection] = {}
     monkeypatch.setattr(exchange, "_connections", kept)
-    one = Exchange(OperatorName("o"), 1, (), 0, (), SECRET, b"", b"")
+    one = Exchange(OperatorName("o"), Version(1), (), Epoch(0), (), SECRET, b"", b"")
     hosts = [AnsweringHost() for _ in range(3)]
     gone, alive, new = hosts
 
     def ask(host: AnsweringHost) -> Connection:
-        connection, answer = one._send(host.address, {"epoch": 1}, SCHEMA, iter(()))
-        assert answer == {"status": "ok"}
+        request = ApplyEpoch(ShardId(OperatorName("o"), 0), Epoch(1), Version(1), Epoch(0), 0)
+        connection, answer = one._send(host.address, request, SCHEMA, iter(()))
+        assert answer == RowsFollow()
         return connection
 
     lost, same = ask(gone), ask(alive)

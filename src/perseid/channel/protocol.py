@@ -1,0 +1,33 @@
+"""Which messages go over which connection (``perseid.engine.messages``), and what a host says when it comes.
+
+``control``   a host dials the driver, registers, and tells what it does; the driver tells it what to do
+``epochs``    a task asks the host of its shard; rows follow requests and answers
+``backups``   a host fetches a snapshot that another one keeps
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perseid.channel.codec import Kinds
+from perseid.engine.messages import Address, ApplyEpoch, FetchSnapshot, FromHost, Reply, Request, ToHost
+from perseid.storage.process import Process
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """The first words of a host."""
+
+    launch: int  # which of the driver's asking it answers
+    address: Address
+    executor: str
+    process: Process
+
+
+REGISTRATION = Kinds[Registration](Registration)
+TO_HOST = Kinds[ToHost](ToHost)
+FROM_HOST = Kinds[FromHost](FromHost)
+REQUEST = Kinds[Request](Request)
+KEPT_REQUEST = Kinds[ApplyEpoch](ApplyEpoch)  # beside kept input
+REPLY = Kinds[Reply](Reply)
+FETCH = Kinds[FetchSnapshot](FetchSnapshot)
