@@ -1,6 +1,7 @@
 import pytest
 
-from perseid.cli.journal_text import sentence, tone
+from perseid.cli.journal_text import _SENTENCES, sentence, tone
+from perseid.engine import notices
 
 RECORDS = [
     (
@@ -219,3 +220,17 @@ def test_an_unknown_kind_is_told_generically():
 
 def test_a_known_kind_without_its_fields_is_told_generically():
     assert sentence({"at_ms": 5, "kind": "host_lost", "host": 3}) == "host lost host=3"
+
+
+def notices_in_all() -> list[type[notices.Notice]]:
+    found, left = [], [notices.Notice]
+    while left:
+        below = left.pop().__subclasses__()
+        found += below
+        left += below
+    return found
+
+
+def test_every_kind_of_notice_has_its_sentence_and_every_sentence_its_notice() -> None:
+    kinds = {notice.kind for notice in notices_in_all()}
+    assert kinds == _SENTENCES.keys() - {"journal_dropped"}, "the journal itself tells what it dropped"

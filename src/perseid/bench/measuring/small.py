@@ -12,6 +12,7 @@ from pathlib import Path
 from perseid.bench.measuring import data, ours, peers
 from perseid.bench.measuring.contestant import Contestant
 from perseid.bench.measuring.memory import MB
+from perseid.bench.measuring.recording import recording_cost
 from perseid.bench.measuring.results import Results
 from perseid.bench.measuring.sizes import Sizes
 from perseid.bench.measuring.timings import from_journal, gaps_ms, middle
@@ -35,6 +36,9 @@ def measure(perseid: Contestant, spark: Contestant, work: Path, sizes: Sizes, re
         ours.small, many, work / "long", sizes.growth_epochs, sizes.growth_from, sink="parquet"
     )
     _say(results, journal, discarded, "")
+    cost, epoch_ms = recording_cost(str(work / "long" / "root")), middle(gaps_ms(from_journal(journal), discarded))
+    results.number("event_log_us_per_epoch", cost.us(epoch_ms), "µs")
+    results.number("event_log_bytes_per_epoch", cost.bytes(epoch_ms), "bytes")
     results.number("driver_python_growth_mb", (after.python - before.python) / MB, "MB")
     results.number("driver_heap_growth_mb", (after.heap - before.heap) / MB, "MB")
     results.number("driver_growth_mb", (after.python + after.heap - before.python - before.heap) / MB, "MB")
