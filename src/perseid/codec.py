@@ -130,9 +130,7 @@ class Codec:
             return None if write is None else lambda value: None if value is None else write(value)
         if all(one in _SCALARS for one in map(self.plain, others)):
             return None
-        classes = [self.plain(one) for one in others]
-        if any(_fields(one) is None for one in classes):
-            raise TypeError(f"{others} cannot be told apart")
+        classes = self._told_apart(others)
         writers: dict[type, Code] = {}
 
         def written(value: Any) -> Any:
@@ -194,11 +192,17 @@ class Codec:
             return _scalar_reader(kind)
         raise TypeError(f"{kind} cannot be read")
 
+    def _told_apart(self, others: list[Any]) -> list[Any]:
+        classes = [self.plain(one) for one in others]
+        if any(_fields(one) is None for one in classes):
+            raise TypeError(f"{others} cannot be told apart")
+        return classes
+
     def _choice_reader(self, others: list[Any], optional: bool) -> Code:
-        classes = {self.plain(one).__name__: one for one in others}
         if len(others) == 1:
             read = self.reader(others[0])
             return lambda data: None if data is None else read(data)
+        classes = {getattr(self.plain(one), "__name__", str(one)): one for one in others}
         if all(one in _SCALARS for one in map(self.plain, others)):
             each = [self.reader(one) for one in others]
 
@@ -213,6 +217,8 @@ class Codec:
                 raise Mismatch(f": expected one of {', '.join(classes)}, got {repr(data)[:80]}")
 
             return first
+
+        self._told_apart(others)
 
         def told(data: Any) -> Any:
             if data is None and optional:

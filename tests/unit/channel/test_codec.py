@@ -30,7 +30,7 @@ SAVED = ShardSnapshot(A.operator, 0, (0, 128), Epoch(7), SnapshotFile("checkpoin
 class Either:
     """No message: nobody could tell which it is."""
 
-    value: int | str
+    value: tuple[int, ...] | tuple[str, ...]
 
 
 st.register_type_strategy(float, st.floats(allow_nan=False))
@@ -105,9 +105,9 @@ def test_a_refusal_of_an_unknown_kind_is_refused() -> None:
 
 
 def test_a_field_that_cannot_travel_is_found_when_the_program_starts() -> None:
-    with pytest.raises(TypeError, match="cannot be part of a message"):
-        Kinds[object](object)
-    with pytest.raises(TypeError, match="nothing on the wire tells apart"):
+    with pytest.raises(TypeError, match="cannot be read"):
+        Kinds[bytes](bytes)
+    with pytest.raises(TypeError, match="cannot be told apart"):
         Kinds[Either](Either)
 
 
