@@ -36,7 +36,7 @@ TECHNICAL = {
 
 NOT_YET = (
     "engine/controller.py", "engine/events.py", "engine/state_requests.py", "host/farewell.py", "host/gently.py", "host/restore.py",
-    "engine/host.py", "host/shards.py", "processor/variables.py", "recovery/detection.py", "scaling/bottleneck.py", "simulation/",
+    "processor/variables.py", "recovery/detection.py", "scaling/bottleneck.py", "simulation/",
     "spark/preserved_buffer.py", "storage/ledger.py",
 )  # fmt: skip
 """Where such names are still to be replaced. Nothing is added here."""

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from perseid.clocks import EpochTime, steady_ms, wall_ms
 from perseid.driver.admission import AdmissionThread
-from perseid.driver.backups import HostBackups
+from perseid.driver.backups import HostBackups, HostsToldOfCheckpoints
 from perseid.driver.event_recorder import EventRecorder
 from perseid.driver.hosts import HostLink, Hosts
 from perseid.driver.journal_writer import JournalWriter, Shape
@@ -29,7 +29,7 @@ from perseid.driver.root_history import check_owner, own_root, read_history
 from perseid.driver.scale_requests import ScaleRequests
 from perseid.driver.settings import Settings, bounded
 from perseid.driver.state_requests import StateRequests
-from perseid.driver.storage_worker import HostsToldOfCheckpoints, RootCheckpoints, StorageWorker
+from perseid.driver.storage_worker import RootCheckpoints, StorageWorker
 from perseid.driver.unit_workers import Workers
 from perseid.driver.watermarks import EventTimes, event_time_key, event_times, inputs_of_sources
 from perseid.engine import commands as do
@@ -178,7 +178,13 @@ class Shell:
         )
         self.slot_watch = SlotWatch(spark, name, lambda: self.hosts.waiting, self.journal_writer.warning)
         self._undo.callback(self.slot_watch.end)
-        self.backups = HostBackups(self.topology, self.hosts, self.journal_writer, lambda: self.controller.routing)
+        self.backups = HostBackups(
+            self.topology,
+            self.hosts.send,
+            lambda: self.hosts.addresses,
+            lambda host, path, size: self.journal_writer.notice(notices.BackedUp(host, path, size)),
+            lambda: self.controller.routing,
+        )
         rows = SparkStreamRows(own, store, self.compiled.schemas, self._again)
         kinds = {s.name: s.preservation for s in self.topology.streams}
         self.streams = StreamStore(kinds, rows, alone=threading.Lock())

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from perseid.checkpoint.lifecycle import CompletedCheckpoint
-from perseid.driver.backups import HostBackups
 from perseid.driver.journal_writer import JournalWriter
 from perseid.engine import commands as do
 from perseid.engine import notices
-from perseid.engine.messages import Covered, ForgetCheckpoints, ToHost
 from perseid.engine.storage_steps import StorageSteps
 from perseid.storage import layout
 from perseid.storage.lease import Lease
 from perseid.storage.manifest import Checkpoints, InflightEpoch, Manifest, ShardSnapshot
-from perseid.vocabulary import CheckpointId, Epoch, OperatorName
+from perseid.vocabulary import CheckpointId, OperatorName
 
 
 @dataclass(frozen=True)
@@ -58,26 +56,6 @@ class RootCheckpoints:
 def own_shards(done: CompletedCheckpoint) -> tuple[ShardSnapshot, ...]:
     """Snapshots, in the order of their shards."""
     return tuple(s for _, s in sorted(done.shards.items()) if isinstance(s, ShardSnapshot))
-
-
-@dataclass(frozen=True)
-class HostsToldOfCheckpoints:
-    """Every host is told of checkpoints; some keep copies of others' snapshots."""
-
-    broadcast: Callable[[ToHost], None]
-    backups: HostBackups
-
-    def covered(self, cuts: Mapping[OperatorName, Epoch]) -> None:
-        self.broadcast(Covered(cuts))
-
-    def back_up(self, done: CompletedCheckpoint) -> None:
-        # under baseline it also names files of earlier ones, which have their copies
-        self.backups.committed(s for _, s in sorted(done.shards.items()) if layout.checkpoint_with(s.path) == done.id)
-
-    def forget(self, folders: Iterable[str]) -> None:
-        paths = tuple(folders)
-        self.broadcast(ForgetCheckpoints(paths))
-        self.backups.forgotten(paths)
 
 
 class StorageWorker:

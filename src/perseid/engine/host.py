@@ -195,7 +195,7 @@ class Effects(Protocol[Live, Rows, Answer]):
 
 
 @dataclass(slots=True)
-class HeldShard(Generic[Live, Answer]):
+class HostedShard(Generic[Live, Answer]):
     """A shard as its host holds it."""
 
     log: ShardLog[Answer]
@@ -232,7 +232,7 @@ class HostMachine(Generic[Live, Rows, Answer]):
         """``retaining``: operators whose answers are kept until a checkpoint covers them."""
         self._effects, self._retaining, self._keep_input, self._log = effects, retaining, keep_input, shard_log
         self._alone = alone if alone is not None else contextlib.nullcontext()
-        self.shards: dict[ShardId, HeldShard[Live, Answer]] = {}
+        self.shards: dict[ShardId, HostedShard[Live, Answer]] = {}
 
     # -- messages of the driver -----------------------------------------------------------------------------------
 
@@ -277,7 +277,7 @@ class HostMachine(Generic[Live, Rows, Answer]):
             case _:
                 assert_never(message)
 
-    def _vacate(self, shard: ShardId) -> HeldShard[Live, Answer] | None:
+    def _vacate(self, shard: ShardId) -> HostedShard[Live, Answer] | None:
         held = self.shards.pop(shard, None)
         if held is not None:
             self._effects.let_go(held.live)
@@ -313,12 +313,12 @@ class HostMachine(Generic[Live, Rows, Answer]):
             self._tell_reports(helds)
             self._effects.send(restored)
 
-    def _restored(self, restore: Restore) -> tuple[list[HeldShard[Live, Answer]], Restored]:
+    def _restored(self, restore: Restore) -> tuple[list[HostedShard[Live, Answer]], Restored]:
         """Its shards: state from snapshots, then the input that was kept on this machine. Nobody else knows them yet."""
         loaded = self._effects.load(restore)
         begun_ms, helds = self._effects.now_ms(), []
         for entry in restore.shards:
-            held = self._held(restore, entry, loaded.shards[entry.shard])
+            held = self._hosted(restore, entry, loaded.shards[entry.shard])
             entries = self._effects.take_over_input(entry.shard, entry.homes)
             self._effects.delete_input(entry.shard, held.kept.taken_over(entries, entry.upto))
             mine = _Kept(functools.partial(self._effects.read_input, None, entry.shard))
@@ -330,11 +330,11 @@ class HostMachine(Generic[Live, Rows, Answer]):
         sizes = {held.log.shard: size for held, size in zip(helds, found, strict=True)}
         return helds, Restored(restore.version, _reached(helds), sizes, phases, loaded.copies)
 
-    def _held(self, restore: Restore, entry: ShardToRestore, live: Live) -> HeldShard[Live, Answer]:
+    def _hosted(self, restore: Restore, entry: ShardToRestore, live: Live) -> HostedShard[Live, Answer]:
         retained = entry.shard.operator in self._retaining
         retain = Epoch(entry.epoch + 1) if retained else restore.retain_from
         log = self._log(entry.shard, restore.version, entry.epoch, retain_from=retain)
-        return HeldShard(log, entry.slots, live, SizeWatch(entry.shard))
+        return HostedShard(log, entry.slots, live, SizeWatch(entry.shard))
 
     def _catch_up(self, command: CatchUp) -> None:
         """The shards get no requests yet. What kept input cannot do, a replay will: nothing that goes wrong is worth more than a word."""
@@ -349,7 +349,7 @@ class HostMachine(Generic[Live, Rows, Answer]):
         self._tell_reports(helds)
         self._effects.send(CaughtUp(command.version, _reached(helds)))
 
-    def _follow(self, held: HeldShard[Live, Answer], before: Sequence[ShardBefore], upto: Epoch) -> None:
+    def _follow(self, held: HostedShard[Live, Answer], before: Sequence[ShardBefore], upto: Epoch) -> None:
         """Apply what the shards that had these slots before have kept on this machine, as far as it goes."""
         operator, (first, last) = held.log.shard.operator, held.slots
         mine = [b for b in before if b.shard.operator == operator and b.slots[0] < last and first < b.slots[1]]
@@ -357,7 +357,7 @@ class HostMachine(Generic[Live, Rows, Answer]):
             self._replay(held, _Kept(functools.partial(self._kept_before, held, mine)), upto, keep=True)
 
     def _kept_before(
-        self, held: HeldShard[Live, Answer], before: Sequence[ShardBefore], epoch: Epoch
+        self, held: HostedShard[Live, Answer], before: Sequence[ShardBefore], epoch: Epoch
     ) -> tuple[ApplyEpoch, Rows] | None:
         """One epoch as the shards before applied it, as this one's (buffer state, S2); None if any of it is not here."""
         kept: dict[int, tuple[SlotRange, Rows]] = {}
@@ -374,7 +374,7 @@ class HostMachine(Generic[Live, Rows, Answer]):
         return replace(request, shard=held.log.shard, aside=aside), mine
 
     def _replay(
-        self, held: HeldShard[Live, Answer], kept: _Kept[tuple[ApplyEpoch, Rows]], upto: Epoch, *, keep: bool
+        self, held: HostedShard[Live, Answer], kept: _Kept[tuple[ApplyEpoch, Rows]], upto: Epoch, *, keep: bool
     ) -> None:
         for _, (request, rows) in replay_buffer_state(kept, after=held.log.applied, upto=upto):
             # What is put aside was decided long ago, and when it was sent says nothing of now.
@@ -427,7 +427,7 @@ class HostMachine(Generic[Live, Rows, Answer]):
             self._effects.send(message)
         return Answered(held.live, answer)
 
-    def _ask(self, request: Request, rows: Rows | None) -> tuple[HeldShard[Live, Answer], Answer | None] | Refusal:
+    def _ask(self, request: Request, rows: Rows | None) -> tuple[HostedShard[Live, Answer], Answer | None] | Refusal:
         shard, epoch = request.shard, request.epoch
         held = self.shards.get(shard)
         if held is None:
@@ -452,7 +452,9 @@ class HostMachine(Generic[Live, Rows, Answer]):
                 assert_never(request)
         return decision if isinstance(decision, Refusal) else (held, held.log.answers.get(epoch))
 
-    def _apply(self, held: HeldShard[Live, Answer], request: ApplyEpoch, rows: Rows, *, keep: bool) -> Answer | Refusal:
+    def _apply(
+        self, held: HostedShard[Live, Answer], request: ApplyEpoch, rows: Rows, *, keep: bool
+    ) -> Answer | Refusal:
         """Apply one epoch: all of it, or the shard is poisoned and must be restored."""
         log, epoch = held.log, request.epoch
         self._effects.forget_answers(log.release(request.release))
@@ -475,13 +477,13 @@ class HostMachine(Generic[Live, Rows, Answer]):
             held.notices += [Warned(message) for message in finished.warnings]
         return done.answer
 
-    def _keep(self, held: HeldShard[Live, Answer], request: ApplyEpoch, rows: Rows) -> None:
+    def _keep(self, held: HostedShard[Live, Answer], request: ApplyEpoch, rows: Rows) -> None:
         size = self._effects.write_input(request, rows) if held.kept.has_room() else None
         held.kept.kept(request.epoch, size)
         if size is None:
             self._effects.delete_input(request.shard, [request.epoch])
 
-    def _shrink(self, held: HeldShard[Live, Answer]) -> None:
+    def _shrink(self, held: HostedShard[Live, Answer]) -> None:
         """Keep the answers within their bounds: what does not fit is let go, which is said once until all fits again."""
         no_room = self._effects.shrink(held.log.answers)
         if no_room is not None:
@@ -490,7 +492,7 @@ class HostMachine(Generic[Live, Rows, Answer]):
                 held.notices.append(Warned(f"shard {held.log.shard}: {NO_ROOM}"))
         held.short_of_room = no_room is not None
 
-    def _tell_reports(self, helds: Iterable[HeldShard[Live, Answer]]) -> None:
+    def _tell_reports(self, helds: Iterable[HostedShard[Live, Answer]]) -> None:
         for held in helds:
             if held.report is not None:
                 self._effects.send(held.report)
@@ -516,5 +518,5 @@ class _Kept(Generic[Found]):
         return self.look(epoch)
 
 
-def _reached(helds: Iterable[HeldShard[Any, Any]]) -> dict[ShardId, Epoch]:
+def _reached(helds: Iterable[HostedShard[Any, Any]]) -> dict[ShardId, Epoch]:
     return {held.log.shard: held.log.applied for held in helds}

@@ -35,6 +35,7 @@ from perseid.vocabulary import (
     Offset,
     OperatorName,
     ShardId,
+    SlotRange,
     SourceName,
     StreamName,
     UnitName,
@@ -164,21 +165,19 @@ class Witness:
             return  # or it was given up, and those that hold them go on
         epoch = driver.finished[self._unit_of[command.operator]]
         for index, slots in command.shards:
-            homes = [h for h in driver.hosts.all.values() if ShardId(command.operator, index) in h.shards]
-            states = [(h.shards[ShardId(command.operator, index)]) for h in homes]
+            shard = ShardId(command.operator, index)
+            states = [h.logic.shards[shard] for h in driver.hosts.all.values() if shard in h.logic.shards]
             expected = self.oracle.state(command.operator, slots, epoch)
-            if not any(held.log.applied == epoch and held.state == expected for held in states):
+            if not any(held.log.applied == epoch and held.live.state == expected for held in states):
                 broken(
                     "scaling", f"{command.operator}/{index} takes over at epoch {epoch} without the state it must have"
                 )
 
-    def loaded(self, route: Route, epoch: Epoch, state: State) -> None:
+    def loaded(self, shard: ShardId, slots: SlotRange, epoch: Epoch, state: State) -> None:
         """A host holds this state now, restored."""
         self.restores += 1
-        if state != self.oracle.state(route.shard.operator, route.slots, epoch):
-            broken(
-                "restores", f"shard {route.shard} was restored at epoch {epoch} with another state than it had there"
-            )
+        if state != self.oracle.state(shard.operator, slots, epoch):
+            broken("restores", f"shard {shard} was restored at epoch {epoch} with another state than it had there")
 
     def checkpoint_committed(
         self, manifest: Manifest, event_times_ms: Mapping[OperatorName, int], alone: Mapping[UnitName, Epoch]

@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, assert_never
 
+from perseid.driver.backups import HostBackups
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine import messages as msg
 from perseid.engine import notices
 from perseid.engine.controller import RootHistory
+from perseid.engine.host_messages import event_of, snapshot_message
 from perseid.engine.notices import Outcome
 from perseid.engine.root_history import history, partitioned, usable
 from perseid.engine.shard import Refusal
@@ -22,8 +25,8 @@ from perseid.engine.stream_store import StreamStore
 from perseid.graph.topology import UnitShape
 from perseid.scaling.routing import RoutingTable
 from perseid.simulation.admission import SimulatedAdmission, SimulatedLedger
-from perseid.simulation.errands import Errands
-from perseid.simulation.host import Request
+from perseid.simulation.disk import Came
+from perseid.simulation.host import Host, Link
 from perseid.simulation.hosts import Hosts
 from perseid.simulation.jobs import EpochJob, Job, JobFailed, ReplayJob, Stuck, failure_of, rebuilt
 from perseid.simulation.loads import Loads
@@ -34,7 +37,7 @@ from perseid.simulation.streams import SimulatedStreamRows
 from perseid.simulation.values import Rows, State
 from perseid.storage import layout
 from perseid.storage.records import Admitted
-from perseid.vocabulary import Attempt, Epoch, OperatorName, ShardId, StreamName, UnitName
+from perseid.vocabulary import Attempt, Epoch, HostId, OperatorName, ShardId, StreamName, UnitName
 
 if TYPE_CHECKING:
     from perseid.simulation.world import World
@@ -71,8 +74,12 @@ class SimulatedDriver:
             self, lambda stream, epoch, routing: rebuilt(self, producers[stream], epoch, routing)
         )
         self.streams = StreamStore({s.name: s.preservation for s in self.topology.streams}, self.blocks)
+        self.reports: dict[ShardId, msg.Report] = {}  # the newest of every shard
         self.hosts = Hosts(self)
-        self.errands, self.admission = Errands(self), SimulatedAdmission(self)
+        self.backups = HostBackups(
+            self.topology, self.hosts.send, self._addresses, lambda *_: None, lambda: self.controller.routing
+        )
+        self.admission = SimulatedAdmission(self)
         self.storage_worker = SimulatedStorageWorker(self)
         self.loads = Loads(self, world.scenario.load) if world.scenario.load is not None else None
         self.tell(on.Ticked(), 0)
@@ -126,6 +133,24 @@ class SimulatedDriver:
                 self.event_log.state(self.controller, now_ms, date_ms=now_ms)
         return outcomes
 
+    def heard(self, host: Host, what: msg.FromHost | Link) -> None:
+        """A host said something, or its connection did."""
+        if isinstance(what, on.HostRegistered | on.HostDisconnected):
+            self.handle(what)
+            return
+        if isinstance(what, msg.Report) and not host.dropped:
+            self.reports[what.shard] = what
+        elif isinstance(what, msg.BackedUp) and not host.dropped:
+            self.backups.told(host.id, what)
+        elif isinstance(what, msg.LoadMeasured) and self.loads is not None:
+            self.loads.told(host.id, what)
+        event = event_of(host.id, what)
+        if event is not None:
+            self.handle(event)
+
+    def _addresses(self) -> dict[HostId, msg.Address]:
+        return {host.id: host.address for host in self.hosts.living.values() if not host.dropped}
+
     def _carry_out(self, commands: tuple[Outcome, ...]) -> None:
         self.controller.check()
         now, generation = self.clock.now_ms, self.generation
@@ -150,7 +175,7 @@ class SimulatedDriver:
         match command:
             case do.TakeSnapshots():
                 self.world.snapshots_asked(command)
-                self.hosts.send(command.host, self.errands.snapshot, command)
+                self.hosts.send(command.host, snapshot_message(command, layout.snapshot))
             case do.RunEpoch(attempt=attempt):
                 self.jobs[attempt] = EpochJob(self, command)
             case do.ReleaseStream(stream, epoch):
@@ -169,20 +194,21 @@ class SimulatedDriver:
                 self.hosts.start()
             case do.DropHost(host):
                 self.hosts.drop(self.hosts.all[host])
+                self.backups.lost(host)
             case do.RestoreShards(host):
-                self.hosts.send(host, self.errands.restore, command)
+                backup = self.backups.address
+                self.hosts.send(host, self.hosts.homes.restore(command, self.topology.unit_of, backup))
             case do.AskSizes():
-                for host in self.hosts.living:
-                    self.hosts.send(host, self.errands.ask_sizes, command)
-            case do.Quieten(anew):
-                for host in self.hosts.living:
-                    self.hosts.send(host, self.errands.quieten, anew)
+                self.hosts.broadcast(command)
+            case do.Quieten():
+                self.hosts.broadcast(command)
             case do.CatchUpShards(host):
-                self.hosts.send(host, self.errands.catch_up, command)
-            case do.DropShards(host):
-                self.hosts.send(host, self.errands.drop, command)
+                self.hosts.send(host, self.hosts.homes.catch_up(command))
+            case do.DropShards(host, shards):
+                self.hosts.send(host, msg.Drop(shards))
             case do.ReleaseHost(host):
-                self.hosts.drop(self.hosts.all[host])
+                self.hosts.release(self.hosts.all[host])
+                self.backups.lost(host)
             case do.WritePartition():
                 self.world.witness.divided(self, command)
                 self.storage_worker.submit(command)
@@ -248,7 +274,7 @@ class SimulatedDriver:
             if now < host.machine.asleep_ms:
                 raise Stuck
 
-    def ask(self, routing: RoutingTable, request: Request) -> State:
+    def ask(self, routing: RoutingTable, request: msg.Request, rows: Came | None) -> State:
         """Ask a shard. Raises ``JobFailed`` or ``Stuck``."""
         id = routing.routes[request.shard].host
         assert id is not None
@@ -258,19 +284,17 @@ class SimulatedDriver:
             raise JobFailed("host", f"host {id} cannot be reached", (id,))
         if now < machine.asleep_ms:
             raise Stuck
-        answer = host.ask(request)
-        if isinstance(answer, Refusal):
-            raise failure_of(answer, request.shard)
-        if self.world.sized and not request.recall:
-            self.errands.sized(host, request)
-        return answer
+        found = host.logic.ask(request, rows)
+        if isinstance(found, Refusal):
+            raise failure_of(found, request.shard)
+        return found.answer or ()
 
-    def ask_late(self, routing: RoutingTable, request: Request) -> None:
+    def ask_late(self, routing: RoutingTable, request: msg.ApplyEpoch, rows: Came) -> None:
         """A task that outlived its job asks when nobody waits for the answer."""
         id = routing.routes[request.shard].host
         assert id is not None
         host = self.hosts.all[id]
-        self.clock.after(self.world.random.choice([5, 100, 2_000]), self.hosts.deliver, host, host.ask, (request,))
+        self.clock.after(self.world.random.choice([5, 100, 2_000]), self.hosts.ask_late, host, request, rows)
 
     def admitted(self, epoch: Epoch) -> Admitted:
         admitted = self.root.admitted(epoch)

@@ -5,10 +5,15 @@ Invariant: messages to and from one host keep their order, as on one connection.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from perseid.engine import events as on
-from perseid.simulation.host import Host
+from perseid.engine.host import HostMachine
+from perseid.engine.host_messages import Home, Homes
+from perseid.engine.messages import ApplyEpoch, FromHost, Stop, ToHost
+from perseid.simulation.disk import Came
+from perseid.simulation.host import Host, HostWorld, Link
 from perseid.vocabulary import HostId
 
 if TYPE_CHECKING:
@@ -25,8 +30,9 @@ class Hosts:
         self._retaining = driver.topology.retaining
         self.all: dict[HostId, Host] = {}  # ever started
         self.living: dict[HostId, Host] = {}  # whose heart beats
+        self.homes = Homes()
         self.silent = 0  # hosts that should beat and do not
-        self._posted: list[tuple[Host, Any, tuple[Any, ...]]] = []  # messages that arrive at once
+        self._posted: list[tuple[Host, ToHost]] = []  # messages that arrive at once
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -45,23 +51,35 @@ class Hosts:
         if world.mishap(0.5):
             driver.tell(on.HostStartFailed("Spark could not run its task"), 200)
             return
-        id, log = HostId(len(self.all) + 1), world.machines_of_engine.shard_log
-        host = Host(id, machine, driver.generation, log, self._retaining)
+        id = HostId(len(self.all) + 1)
+        host = Host(id, machine, driver.generation)
+        effects, log = HostWorld(driver, host), world.machines_of_engine.shard_log
+        host.logic = HostMachine(effects, self._retaining, shard_log=log)
         self.all[id] = self.living[id] = host
+        self.homes.came(Home(id, host.address.machine, host.folder))
         world.process_started(host)
-        self.word(host, on.HostRegistered(host.id))
+        self._arrives(host, on.HostRegistered(id))
 
     def drop(self, host: Host) -> None:
         """Given up: its connection is closed. It ends when it sees that, and does what it likes until then."""
+        self._given_up(host)
+        self._clock.after(self._world.random.randint(0, 50), self.ends, host)
+
+    def release(self, host: Host) -> None:
+        """It holds nothing any more, and may end."""
+        self.send(host.id, Stop(for_good=False))
+        self._given_up(host)
+
+    def _given_up(self, host: Host) -> None:
         host.dropped = True
-        self._clock.after(self._world.random.randint(0, 50), self._end, host)
+        self.homes.gone(host.id)
 
     def lost(self, host: Host, *, silently: bool) -> None:
         """A process is gone; unless power or network went with it, its connection says so."""
         if silently:
             self.vanished(host)
         elif self.all.get(host.id) is host:
-            self.word(host, on.HostDisconnected(host.id, "its connection broke"))
+            self._arrives(host, on.HostDisconnected(host.id, "its connection broke"))
 
     def vanished(self, host: Host) -> None:
         """Its machine does not answer any more, which the driver's own notices in a while (``channel.connection``)."""
@@ -71,11 +89,11 @@ class Hosts:
     def end(self) -> None:
         """Hosts end when they see that their driver is gone; those asleep see it later."""
         for host in self.all.values():
-            self._clock.after(self._world.random.randint(0, 100), self._end, host)
+            self._clock.after(self._world.random.randint(0, 100), self.ends, host)
 
-    def _end(self, host: Host) -> None:
+    def ends(self, host: Host) -> None:
         if self._clock.now_ms < host.machine.asleep_ms:
-            self._clock.at(host.machine.asleep_ms + self._world.random.randint(0, 100), self._end, host)
+            self._clock.at(host.machine.asleep_ms + self._world.random.randint(0, 100), self.ends, host)
         elif host.alive:
             self._world.process_ended(host)
 
@@ -98,70 +116,89 @@ class Hosts:
 
     # -- messages -------------------------------------------------------------------------------------------------
 
-    def send(self, id: HostId, action: Any, *told: Any) -> None:
-        """A message to a host: what it does then, and what it is told."""
+    def broadcast(self, message: ToHost) -> None:
+        """To all that are not given up."""
+        for host in tuple(self.living.values()):
+            if not host.dropped:
+                self.send(host.id, message)
+
+    def send(self, id: HostId, message: ToHost) -> None:
         now, host = self._clock.now_ms, self.all[id]
-        args = (host, *told)
+        if host.dropped:
+            return
         if self._world.instant and host.inbound_ms <= now:
             if not self._posted:
                 self._clock.after(0, self._deliver_posted)
-            self._posted.append((host, action, args))
+            self._posted.append((host, message))
             return
         delay_ms = 0 if self._world.instant else self._world.some("message")
         host.inbound_ms = max(host.inbound_ms, now + delay_ms)
-        self._clock.at(host.inbound_ms, self.deliver, host, action, args)
+        self._clock.at(host.inbound_ms, self._deliver, host, message)
 
     def _deliver_posted(self) -> None:
         posted, self._posted = self._posted, []
-        now = self._clock.now_ms
-        for host, action, args in posted:
-            if host.inbox or now < host.machine.well_ms:
-                self.deliver(host, action, args)
-            elif host.alive:
-                action(*args)
+        for host, message in posted:
+            self._deliver(host, message)
 
-    def deliver(self, host: Host, action: Any, args: tuple[Any, ...]) -> None:
-        """It does what it is told as soon as it is awake and can be reached, one after the other."""
+    def _deliver(self, host: Host, message: ToHost) -> None:
+        """It does what it is told as soon as it is awake, can be reached and has done what came before."""
         machine, now = host.machine, self._clock.now_ms
-        if host.inbox or (now < machine.well_ms and now < machine.deaf_until_ms):
-            host.inbox.append((action, args))
-            if len(host.inbox) == 1:
+        if host.inbox or host.busy or (now < machine.well_ms and now < machine.deaf_until_ms):
+            host.inbox.append(message)
+            if len(host.inbox) == 1 and not host.busy:
                 self._clock.at(machine.deaf_until_ms, self._awake, host)
         elif host.alive:
-            action(*args)
+            host.logic.handle(message)
 
     def _awake(self, host: Host) -> None:
         if self._clock.now_ms < host.machine.deaf_until_ms:
             self._clock.at(host.machine.deaf_until_ms, self._awake, host)
             return
-        waiting, host.inbox = host.inbox, []
-        for action, args in waiting:
+        while host.inbox and not host.busy:
+            message = host.inbox.pop(0)
             if host.alive:
-                action(*args)
+                host.logic.handle(message)
 
-    def word(self, host: Host, event: on.Event) -> None:
+    def finish_work(self, host: Host, work: Callable[[], None]) -> None:
+        """What it was busy with is done, if it is awake and reaches the root."""
+        if self._clock.now_ms < host.machine.deaf_until_ms:
+            self._clock.at(host.machine.deaf_until_ms, self.finish_work, host, work)
+            return
+        host.busy = False
+        if host.alive:
+            work()
+            self._awake(host)
+
+    def ask_late(self, host: Host, request: ApplyEpoch, rows: Came) -> None:
+        """A task that outlived its job asks when nobody waits for the answer."""
+        if self._clock.now_ms < host.machine.deaf_until_ms:
+            self._clock.at(host.machine.deaf_until_ms, self.ask_late, host, request, rows)
+        elif host.alive:
+            host.logic.ask(request, rows)
+
+    def word(self, host: Host, message: FromHost) -> None:
         """A message from a host. One that was given up may still be heard: what it says must not count."""
+        self._arrives(host, message)
+
+    def _arrives(self, host: Host, what: FromHost | Link) -> None:
         if self._world.instant:
-            if host.outbox or self._clock.now_ms < host.machine.cut_off_ms:
-                self._hear(host, event)
-            else:
-                self._driver.handle(event)
+            self._hear(host, what)
             return
         host.outbound_ms = max(host.outbound_ms, self._clock.now_ms + self._world.some("message"))
-        self._clock.at(host.outbound_ms, self._hear, host, event)
+        self._clock.at(host.outbound_ms, self._hear, host, what)
 
-    def _hear(self, host: Host, event: on.Event) -> None:
+    def _hear(self, host: Host, what: FromHost | Link) -> None:
         if host.outbox or self._clock.now_ms < host.machine.cut_off_ms:
-            host.outbox.append(event)
+            host.outbox.append(what)
             if len(host.outbox) == 1:
                 self._clock.at(host.machine.cut_off_ms, self._reached, host)
         else:
-            self._driver.handle(event)
+            self._driver.heard(host, what)
 
     def _reached(self, host: Host) -> None:
         if self._clock.now_ms < host.machine.cut_off_ms:
             self._clock.at(host.machine.cut_off_ms, self._reached, host)
             return
         waiting, host.outbox = host.outbox, []
-        for event in waiting:
-            self._driver.handle(event)
+        for what in waiting:
+            self._driver.heard(host, what)

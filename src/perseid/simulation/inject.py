@@ -61,6 +61,7 @@ def kill_machine(world: World, machine: Machine, down_ms: int) -> bool:
     if down_ms:
         machine.down_ms = max(machine.down_ms, now + down_ms)
         machine.wiped_ms = now
+        machine.disk.lost()
         machine.away()
         world.clock.after(down_ms, world.serve_waiting)
     silently = down_ms > 0 and world.random.random() < 0.5

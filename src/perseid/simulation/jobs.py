@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from perseid.engine import commands as do
 from perseid.engine import events as on
+from perseid.engine.messages import ApplyEpoch, RecallAnswer, Request
 from perseid.engine.shard import Refusal
 from perseid.engine.stream_store import StreamGone
 from perseid.errors import CorruptData, Fenced, StorageFailed
-from perseid.scaling.routing import RoutingTable
+from perseid.scaling.routing import Route, RoutingTable
 from perseid.simulation.checkers import broken
-from perseid.simulation.host import Request
+from perseid.simulation.disk import Came
 from perseid.simulation.streams import Block
 from perseid.simulation.values import NO_ROWS, Rows, State, answers, event_time_ms, share, together
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, UnitName
@@ -124,7 +125,7 @@ class EpochJob(Job):
         self.command = command
         self.operators = driver.order[self.unit]
         self.said: dict[OperatorName, Rows] = {}
-        self.waiting: list[Request] = []
+        self.waiting: list[tuple[ApplyEpoch, Came]] = []
         self.states: dict[ShardId, State] = {}
         self.whole: Rows | None = None
         self.step(self._next_operator, self.world.some("job"))
@@ -146,8 +147,16 @@ class EpochJob(Job):
         feeders = self.shape.feeders.get(operator)
         rows = together([self.said[o] for o in sorted(feeders)]) if feeders else self.whole
         release = self.released(operator, self.command.release, self.command.release_covered)
-        epoch, version, routes = self.epoch, self.routing.version, self.routing.of(operator)
-        self.waiting = [Request(r.shard, epoch, version, rows, share(rows, r.slots), release) for r in routes]
+        epoch, version, routes, now = (
+            self.epoch,
+            self.routing.version,
+            self.routing.of(operator),
+            self.world.clock.now_ms,
+        )
+        self.waiting = [
+            (ApplyEpoch(r.shard, epoch, version, release, now, at_ms=now), Came(rows, share(rows, r.slots)))
+            for r in routes
+        ]
         self.states = {}
         if len(self.waiting) > 1:
             self.world.random.shuffle(self.waiting)
@@ -158,9 +167,9 @@ class EpochJob(Job):
         ask, routing, waiting, states = self.driver.ask, self.routing, self.waiting, self.states
         draw, mishaps = self.world.random.random, self.world.mishaps
         for _ in range(min(size, len(waiting))):
-            request = waiting[-1]
-            answer = ask(routing, request)
-            if draw() < mishaps and ask(routing, request) != answer:
+            request, came = waiting[-1]
+            answer = ask(routing, request, came)
+            if draw() < mishaps and ask(routing, request, came) != answer:
                 broken("sinks", f"shard {request.shard} gave two answers to epoch {request.epoch}")
             states[request.shard] = answer
             del waiting[-1]
@@ -189,10 +198,10 @@ class EpochJob(Job):
         driver.tell(on.UnitFinished(self.unit, self.epoch, self.attempt), 1)
 
     def outlived(self) -> None:
-        for request in self.waiting:
+        for request, (rows, came, _) in self.waiting:
             if self.world.mishap(6):
-                cut = self.world.random.randint(0, request.came) if self.world.mishap(6) else request.came
-                self.driver.ask_late(self.routing, request._replace(came=cut, missing=request.came - cut))
+                cut = self.world.random.randint(0, came) if self.world.mishap(6) else came
+                self.driver.ask_late(self.routing, request, Came(rows, cut, came - cut))
 
 
 class ReplayJob(Job):
@@ -241,11 +250,20 @@ class ReplayJob(Job):
                 recall = route.shard not in self.lost
                 if recall and not wanted:
                     continue
-                came, version = share(rows, route.slots), self.routing.version
-                request = Request(route.shard, epoch, version, rows, came, release, recall, wanted)
-                states.append(self.driver.ask(self.routing, request))
+                states.append(
+                    self.driver.ask(self.routing, *self._request(route, epoch, rows, release, wanted, recall))
+                )
             if wanted:
                 said[operator] = answers(states, rows)
+
+    def _request(
+        self, route: Route, epoch: Epoch, rows: Rows, release: Epoch, wanted: bool, recall: bool
+    ) -> tuple[Request, Came | None]:
+        version = self.routing.version
+        if recall:
+            return RecallAnswer(route.shard, epoch, version), None
+        request = ApplyEpoch(route.shard, epoch, version, release, 0, at_ms=self.world.clock.now_ms, wanted=wanted)
+        return request, Came(rows, share(rows, route.slots))
 
 
 def rebuilt(driver: SimulatedDriver, unit: UnitName, epoch: Epoch, routing: RoutingTable) -> Rows:
@@ -257,8 +275,7 @@ def rebuilt(driver: SimulatedDriver, unit: UnitName, epoch: Epoch, routing: Rout
     said = []
     for operator in last:
         states = [
-            driver.ask(routing, Request(r.shard, epoch, routing.version, NO_ROWS, 0, Epoch(0), True))
-            for r in routing.of(operator)
+            driver.ask(routing, RecallAnswer(r.shard, epoch, routing.version), None) for r in routing.of(operator)
         ]
         said.append(answers(states, NO_ROWS))
     return together(said)

@@ -90,6 +90,7 @@ class Scenario:
     scales: tuple[Scale, ...] = ()
     load: Load | None = None  # with a scaling policy: what hosts have to do
     admission: AdmissionRules = AdmissionRules()
+    copies: bool = False  # snapshots have a second copy on the machine's own disk, and a backup on another host
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +164,19 @@ def drawn(seed: int, options: Options | None = None) -> Scenario:
     if load is not None:  # reports are so frequent that some changes fit into the run
         settings = replace(settings, scaling=AutoScaling(patience=draw.choice([2, 6]), most=8))
     rules = AdmissionRules(draw.choice([None, None, None, 5, 80]), draw.random() < 0.2)
+    copies = draw.random() < 0.3
     scenario = Scenario(
-        seed, topology, settings, site, options.epochs, plan, kept=kept, scales=scales, load=load, admission=rules
+        seed,
+        topology,
+        settings,
+        site,
+        options.epochs,
+        plan,
+        kept=kept,
+        scales=scales,
+        load=load,
+        admission=rules,
+        copies=copies,
     )
     plan.check(site, epochs=options.epochs, limit_ms=scenario.limit_ms)
     return scenario
@@ -192,7 +204,7 @@ def drawn_load(draw: random.Random, topology: Topology, span_ms: int) -> Load | 
             at = loads.waves(span_ms // 2 + 1, most)
         case _:
             return None
-    return Load(operator, at, noise, every_ms=400)
+    return Load(operator, at, noise, every_ms=400, skew=draw.choice([1.0, 1.0, 3.0]))
 
 
 def drawn_faults(draw: random.Random, site: Site, span_ms: int, *, keep: int) -> FaultPlan:

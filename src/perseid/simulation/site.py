@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from perseid.errors import UnknownFault
+from perseid.simulation.disk import Disk
 
 TARGETS = ("machine", "rack", "power", "everything")
 
@@ -82,6 +83,7 @@ class Machine:
     slow_ms: int = 0
     slowness: float = 1.0
     wiped_ms: int = -1  # when it last lost all it had in memory
+    disk: Disk = field(default_factory=Disk)
 
     well_ms: int = 0  # the latest of the first three: from then on it is there again
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from perseid.checkpoint.lifecycle import CompletedCheckpoint
+from perseid.driver.backups import HostsToldOfCheckpoints
 from perseid.engine import commands as do
 from perseid.engine.root_history import needs
 from perseid.engine.storage_steps import StorageSteps
 from perseid.errors import PerseidError
 from perseid.simulation.jobs import JobFailed, Stuck
 from perseid.simulation.root import Manifest
-from perseid.vocabulary import CheckpointId, Epoch, Offset, OperatorName, SourceName
+from perseid.vocabulary import CheckpointId, Offset, OperatorName, SourceName
 
 if TYPE_CHECKING:
     from perseid.simulation.driver import SimulatedDriver
@@ -54,7 +55,7 @@ class SimulatedStorageWorker:
             SimulatedCheckpoints(driver),
             driver.ledger,
             driver.streams,
-            self,
+            HostsToldOfCheckpoints(driver.hosts.broadcast, driver.backups),
             driver.admission.machine.write_commits,
             self._trim_source,
             lambda event: driver.tell(event, 0),
@@ -91,17 +92,6 @@ class SimulatedStorageWorker:
             self._steps.carry_out(command)
         except (PerseidError, JobFailed, Stuck) as error:
             self._steps.failed(command, str(error))
-
-    # -- what hosts and sources are told --------------------------------------------------------------------------
-
-    def covered(self, cuts: Mapping[OperatorName, Epoch]) -> None:
-        self._driver.errands.covered(cuts)
-
-    def back_up(self, done: CompletedCheckpoint) -> None:
-        """Simulated hosts keep no copies of others' snapshots."""
-
-    def forget(self, folders: Iterable[str]) -> None:
-        """So they have none to forget."""
 
     def _trim_source(self, source: SourceName, start: Offset) -> None:
         self._world.witness.source_trimmed(source, start)

@@ -14,6 +14,7 @@ from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.controller import Controller
 from perseid.engine.event_log import EventCodec, EventLog, sealed_plainly
+from perseid.engine.messages import Forked
 from perseid.engine.shard import ShardLog
 from perseid.errors import StorageFailed
 from perseid.recovery.plan import RecoveryPlan
@@ -62,6 +63,7 @@ class Tally:
     drivers: int = 0
     scaled: int = 0  # operators, out or in
     epochs: int = 0  # finished by a unit, again or not
+    from_backups: int = 0  # snapshots that were read from another host
 
 
 class World:
@@ -285,7 +287,7 @@ class World:
     def snapshots_asked(self, command: do.TakeSnapshots) -> None:
         """A host must take snapshots; a synchronous scheme stops the unit until it has."""
 
-    def snapshots_taken(self, event: on.SnapshotsForked) -> None:
+    def snapshots_taken(self, event: Forked) -> None:
         """It has, and the unit may go on."""
 
     def checkpoint_committed(self, duration_ms: int, manifest: Manifest) -> None:

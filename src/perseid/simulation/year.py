@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from perseid.engine import commands as do
-from perseid.engine import events as on
 from perseid.engine.controller import EngineSettings
+from perseid.engine.messages import Forked
 from perseid.errors import SettingsError
 from perseid.simulation import datacenter
 from perseid.simulation.driver import SimulatedDriver
@@ -133,7 +133,7 @@ class YearWorld(World):
     def snapshots_asked(self, command: do.TakeSnapshots) -> None:
         self._asked_ms.setdefault((command.checkpoint, command.unit), self.clock.now_ms)
 
-    def snapshots_taken(self, event: on.SnapshotsForked) -> None:
+    def snapshots_taken(self, event: Forked) -> None:
         """The last host of a unit counts; each says how long it has been since the first was asked."""
         key = (event.checkpoint, event.unit)
         asked = self._asked_ms.get(key)

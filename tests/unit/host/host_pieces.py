@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from perseid.engine import messages as msg
-from perseid.engine.host import Answered, HeldShard, HostMachine
+from perseid.engine.host import Answered, HostedShard, HostMachine
 from perseid.engine.shard import Refusal
 from perseid.host.answers import Answer
 from perseid.host.apply import OperatorSpec
@@ -33,7 +33,7 @@ class TestHost:
         self.effects = HostEffects(self.store, None, folder, specs, self.said.put)
         self.machine: Machine = HostMachine(self.effects, self.effects.retaining)
 
-    def held(self, shard: ShardId) -> HeldShard[LiveShard, Answer]:
+    def held(self, shard: ShardId) -> HostedShard[LiveShard, Answer]:
         return self.machine.shards[shard]
 
     def operator(self, shard: ShardId) -> Any:
