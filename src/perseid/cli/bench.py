@@ -21,24 +21,22 @@ from perseid.errors import SettingsError
 
 def bench(
     name: Annotated[str | None, typer.Argument(help="Which benchmark; without it, they are listed.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Less data and fewer runs: to see that it works.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Less data and fewer runs: about three minutes.")] = False,
     json_path: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the numbers here.")] = None,
     plot_path: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw the figure here.")] = None,
     app: Annotated[str | None, typer.Option(metavar="NAME", help="Only this application (meteor).")] = None,
     part: Annotated[str | None, typer.Option(metavar="NAME", help="Only this part (scale).")] = None,
     storage: Annotated[
         str | None,
-        typer.Option(
-            metavar="KIND", help="Where checkpoints go: disk, or paper: as slow as the paper's, as root (meteor)."
-        ),
+        typer.Option(metavar="KIND", help="disk, or paper: as slow as the paper's storage, needs root (meteor)."),
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
-    """Run a benchmark, or list those there are.
+    """Run a benchmark. Without a name, list the benchmarks.
 
     Example: [bold]perseid bench engine --quick --json engine.json[/bold]
 
-    Example: [bold]perseid bench meteor --app tmi[/bold]
+    Example: [bold]perseid bench meteor --quick[/bold]
 
     Example: [bold]perseid bench scale --part recovery[/bold]
     """

@@ -34,7 +34,7 @@ def inspect(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
-    """Show what a checkpoint root holds: epochs, checkpoints, sizes, the state of a key.
+    """Show what is in a checkpoint root: epochs, checkpoints, sizes, the state of a key.
 
     Needs no Spark, and changes nothing. Snapshots are pickles: look for keys only in roots you trust. Reads the root's key.json.
 

@@ -32,9 +32,7 @@ def replay(
     kind: Annotated[
         list[str] | None, typer.Option(help="Only records of this kind, e.g. host_lost; may be given several times.")
     ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Tell every epoch, too, instead of summing them up.")
-    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Show every epoch instead of summing them up.")] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as more happens, until Ctrl-C.")] = False,
     check: Annotated[
         bool,
@@ -52,7 +50,7 @@ def replay(
     as_json: Annotated[bool, typer.Option("--json", help="The records themselves, one JSON object a line.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
-    """Tell from the journal what happened: starts, losses, recoveries, checkpoints, epochs. Or run it again.
+    """Show what happened, from the journal: starts, losses, recoveries, checkpoints, epochs. Or run it again.
 
     Example: [bold]perseid replay words-root --kind host_lost --kind recovery_finished[/bold]
 

@@ -50,16 +50,21 @@ def run(
         typer.Option(min=1, help="How many hosts keep the state.", show_default="2, or what --master allows"),
     ] = None,
     spares: Annotated[
-        int | None, typer.Option(min=0, help="Ready hosts that take over.", show_default="1, or what --master allows")
+        int | None,
+        typer.Option(
+            min=0, help="Additional hosts that take over when one is lost.", show_default="1, or what --master allows"
+        ),
     ] = None,
-    checkpoint_seconds: Annotated[float, typer.Option(help="Seconds for one checkpoint.")] = 10.0,
+    checkpoint_seconds: Annotated[float, typer.Option(help="Seconds from one checkpoint to the next.")] = 10.0,
     scheme: Annotated[Scheme, typer.Option(help="When and how checkpoints are taken.")] = Scheme.adaptive,
     available_now: Annotated[bool, typer.Option("--available-now", help="Stop when all input is processed.")] = False,
     close_windows: Annotated[
         bool, typer.Option("--close-windows", help="Close the last windows, too, when all input is processed.")
     ] = False,
-    max_rows_per_epoch: Annotated[int | None, typer.Option(min=1, help="Admit at most so many rows per epoch.")] = None,
-    app: Annotated[str | None, typer.Option(help="Which variable holds the App, if there are several.")] = None,
+    max_rows_per_epoch: Annotated[
+        int | None, typer.Option(min=1, help="Rows of each source that an epoch has at most.")
+    ] = None,
+    app: Annotated[str | None, typer.Option(help="Which variable is the App, if there are several.")] = None,
     every_s: Annotated[
         float | None, typer.Option("--every", min=0.05, metavar="SECONDS", help="How often progress is shown.")
     ] = None,
@@ -68,7 +73,7 @@ def run(
 ) -> None:
     """Run the application in a Python file and show its progress; Ctrl-C stops it.
 
-    Started again with the same root, it goes on where it was: nothing is lost, nothing is done twice.
+    Run it again with the same root, and it continues where it was: no row is lost or counted twice.
 
     Example: [bold]perseid run examples/word_count.py --root words-root --hosts 2[/bold]
     """

@@ -21,14 +21,14 @@ SILENT_S = 15
 def scale(
     root: Annotated[str, typer.Argument(metavar="ROOT", help="Checkpoint root of the running application.")],
     operator: Annotated[str, typer.Argument(metavar="OPERATOR", help="Which stateful operator.")],
-    shards: Annotated[int, typer.Argument(metavar="SHARDS", help="How many shards it is to have.")],
-    seconds: Annotated[float, typer.Option(min=1, help="How long to wait for it.")] = 120.0,
+    shards: Annotated[int, typer.Argument(metavar="SHARDS", help="How many shards it should have.")],
+    seconds: Annotated[float, typer.Option(min=1, help="How long to wait.")] = 120.0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:
-    """Divide an operator's keys among more or fewer shards while its stream runs.
+    """Give an operator of a running application more or fewer shards.
 
-    The application goes on: only the change itself pauses the operator's input. What fails leaves the shards as they were.
+    The stream goes on; its input pauses only for the switch. If the request fails, the shards stay as they were.
 
     Example: [bold]perseid scale words-root count 4[/bold]
     """
