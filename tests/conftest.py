@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from hypothesis import settings
 
 # A test's JVM lives for a minute, so most of what it does is to load classes and to compile. It compiles quickly, collects garbage in
 # one thread and trusts Spark's jars: that halves its processor time. `SPARK_SUBMIT_OPTS= pytest …` runs with ordinary ones.
@@ -11,6 +12,9 @@ os.environ.setdefault(
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
 )
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+settings.register_profile("perseid", deadline=None)  # no test asserts a time, neither does Hypothesis
+settings.load_profile("perseid")
 
 
 def pytest_configure(config: pytest.Config) -> None:
