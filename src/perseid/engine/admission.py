@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from perseid.engine import events as on
 from perseid.engine.event_time_alignment import EventTimeAlignment
-from perseid.errors import PerseidError, StorageFailed
+from perseid.errors import CorruptData, Fenced, StorageFailed
 from perseid.storage.records import Admitted, Committed, Record
 from perseid.vocabulary import Epoch, Offset, OperatorName, SourceName, UnitName
 
@@ -162,7 +162,7 @@ class Admission:
             self._failing_ms, self._failing = self._failing_ms or now_ms, str(error)
             self._retry_ms = now_ms + STORAGE_RETRY_MS
             return self._fail(str(error)) if now_ms - self._failing_ms > STORAGE_PATIENCE_MS else ()
-        except PerseidError as error:
+        except (Fenced, CorruptData) as error:
             return self._fail(str(error))
         self._failing_ms, self._failing = None, ""
         return events
@@ -170,7 +170,7 @@ class Admission:
     def finish(self) -> None:
         """The application ends: write the commits that are left, if they can be written. Else the next driver runs these epochs again."""
         self._wanted = None
-        with contextlib.suppress(PerseidError):
+        with contextlib.suppress(StorageFailed, Fenced):
             self._append()
 
     def _fail(self, message: str) -> tuple[on.Event, ...]:

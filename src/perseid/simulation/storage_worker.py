@@ -10,7 +10,7 @@ from perseid.driver.backups import HostsToldOfCheckpoints
 from perseid.engine import commands as do
 from perseid.engine.root_history import needs
 from perseid.engine.storage_steps import StorageSteps
-from perseid.errors import PerseidError
+from perseid.errors import PerseidError, PropertyBroken
 from perseid.simulation.jobs import JobFailed, Stuck
 from perseid.simulation.root import Manifest
 from perseid.vocabulary import CheckpointId, Offset, OperatorName, SourceName
@@ -90,6 +90,8 @@ class SimulatedStorageWorker:
     def _carry_out(self, command: do.StorageCommand) -> None:
         try:
             self._steps.carry_out(command)
+        except PropertyBroken:
+            raise  # what a checker says is no trouble of storage
         except (PerseidError, JobFailed, Stuck) as error:
             self._steps.failed(command, str(error))
 
