@@ -24,7 +24,7 @@ LAYERS = [  # a package imports from its own layer and from those before it
     {"application"},
     {"query"},
     {"simulation"},
-    {"apps", "testing", "cli", "bench"},
+    {"apps", "testing", "cli", "bench", "dashboard"},
 ]
 LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 PUBLIC = {"App", "Operator", "every", "state", "checkpoints"}  # names of the root that applications use

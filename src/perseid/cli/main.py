@@ -10,6 +10,7 @@ import typer
 from perseid.cli.app import app as application
 from perseid.cli.bench import bench
 from perseid.cli.chaos import chaos
+from perseid.cli.dashboard import dashboard
 from perseid.cli.demo import demo
 from perseid.cli.inspect import inspect
 from perseid.cli.linear_road import linear_road
@@ -49,6 +50,7 @@ app.command()(run)
 app.command()(scale)
 app.command()(inspect)
 app.command()(replay)
+app.command()(dashboard)
 app.command()(simulate)
 app.command()(bench)
 app.command()(chaos)

@@ -51,7 +51,6 @@ class ScaleRequests:
         self._graph, self._loads, self._routing, self._post = graph, loads, routing, post
         self._numbers = itertools.count(1)
         self._asked: dict[int, Future[Scaled]] = {}
-        self._from_root: set[str] = set()  # those taken up
         self._lock = threading.Lock()
 
     def ask(self, operator: str, shards: int, reason: str = "asked for") -> Future[Scaled]:
@@ -105,14 +104,9 @@ class ScaleRequests:
         for future in left:
             future.set_exception(ScaleFailed(f"the application has ended: {error or 'it is finished'}"))
 
-    def look(self, store: Store) -> None:
-        """Take up the wishes that other processes have put on the root."""
-        for name, wish in requests.pending(store):
-            if name not in self._from_root:
-                self._from_root.add(name)
-                self._take_up(store, name, wish)
+    def take_up(self, store: Store, name: str, wish: Mapping[str, Any]) -> None:
+        """A wish that another process has put on the root."""
 
-    def _take_up(self, store: Store, name: str, wish: Mapping[str, Any]) -> None:
         def answered(future: Future[Scaled]) -> None:
             error = future.exception()
             said = {"error": str(error)} if error is not None else {"scaled": future.result().as_dict()}

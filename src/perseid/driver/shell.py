@@ -26,6 +26,7 @@ from perseid.driver.journal_writer import JournalWriter, Shape
 from perseid.driver.loads import Loads
 from perseid.driver.reports import Report, Reports
 from perseid.driver.root_history import check_owner, own_root, read_history
+from perseid.driver.root_requests import RootRequests
 from perseid.driver.scale_requests import ScaleRequests
 from perseid.driver.settings import Settings, bounded
 from perseid.driver.state_requests import StateRequests
@@ -146,6 +147,7 @@ class Shell:
         self.loads = Loads()
         self.state_requests = StateRequests(graph, store, self.post)
         self.scale_requests = ScaleRequests(graph, self.loads, lambda: self.controller.routing, self.post)
+        self.root_requests = RootRequests(self.scale_requests, self.state_requests, self.post)
         engine = EngineSettings(
             scheme=settings.checkpoint,
             hosts=hosts,
@@ -395,7 +397,7 @@ class Shell:
                         StorageFailed
                     ):  # a full disk: nobody else can take the lease there, either
                         self.lease.renew()
-                        self.scale_requests.look(self.store)
+                        self.root_requests.look(self.store)
                 self._expect_hosts(now)
             except Exception as error:
                 message = str(error) if isinstance(error, PerseidError) else f"{type(error).__name__}: {error}"
