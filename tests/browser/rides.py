@@ -70,9 +70,13 @@ def rides(out: str, rows: int | None, rate: float = RATE) -> App:
     """Made-up rides: almost half of them begin in one area."""
     app = App("rides")
     area = "case when noise < 0.45 then 'c0-airport' else concat('c', id % 3, '-', id % 40) end"
-    columns = {"area": area, "fare": "cast(5 + noise * 30 as long)", "at": "timestamp_millis(1760000000000 + id * 2)"}
-    booked = app.source("booked", perseid.sources.generator(columns, rows=rows, rate=rate, partitions=2))
-    street = app.source("street", perseid.sources.generator(columns, rows=rows, rate=rate / 4, partitions=2, seed=2))
+    columns = {"area": area, "fare": "cast(5 + noise * 30 as long)"}
+    began_ms = int(time.time() * 1000)
+    at, rarely = (f"timestamp_millis({began_ms} + cast(id * {1000 / pace} as long))" for pace in (rate, rate / 4))
+    booked = app.source("booked", perseid.sources.generator({**columns, "at": at}, rows=rows, rate=rate, partitions=2))
+    street = app.source(
+        "street", perseid.sources.generator({**columns, "at": rarely}, rows=rows, rate=rate / 4, seed=2)
+    )
     both = booked.transform("valid", lambda df: df.where("fare > 5")).union(street, name="rides")
     fares = both.stateful(
         "fares", Fares(), key="area", shards=2, output="area string, fare long",

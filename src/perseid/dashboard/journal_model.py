@@ -47,13 +47,14 @@ class JournalModel:
             "epoch_admitted": self._epoch_admitted, "epoch_committed": self._epoch_committed,
             "epoch_failed": self._failure, "operator_failed": self._failure,
             "checkpoint_decided": self._checkpoint_decided, "checkpoint_started": self._checkpoint_started,
-            "snapshots_ordered": self._snapshots_ordered, "snapshots_forked": self._snapshots_forked,
+            "snapshots_ordered": self._snapshots_ordered, "snapshots_forked": self._snapshots_begun,
             "snapshot_awaited": self._snapshot_awaited, "snapshot_written": self._snapshot_written,
             "inflight_saved": self._inflight_saved, "checkpoint_committed": self._checkpoint_committed,
             "checkpoint_failed": self._checkpoint_failed, "profiled": self._profiled,
             "dead_letters": self._dead_letters, "malformed_lines": self._malformed_lines,
             "warning": self._warning, "journal_dropped": self._warning, "period_too_short": self._warning,
             "trimmed": self._nothing, "backed_up": self._nothing,
+            "shards_restored": self._told, "alert_began": self._nothing, "moment_passed": self._nothing,
         }  # fmt: skip
 
     def take_in(self, record: Record) -> None:
@@ -71,6 +72,9 @@ class JournalModel:
             return
         picture.began_ms = picture.began_ms or at_ms
         picture.at_ms = at_ms
+
+    def _told(self, record: Record, at_ms: int) -> None:
+        self.stories.tell(at_ms, sentence(record), tone(record))
 
     def _nothing(self, record: Record, at_ms: int) -> None:
         return None
@@ -284,7 +288,7 @@ class JournalModel:
             if shard.host == holder[0] and units.get(shard.operator, holder[1]) in (holder[1], ""):
                 checkpoint.holders[name] = holder
 
-    def _snapshots_forked(self, record: Record, at_ms: int) -> None:
+    def _snapshots_begun(self, record: Record, at_ms: int) -> None:
         self._checkpoint(record, at_ms).forked[int(record["host"]), str(record["unit"])] = at_ms
 
     def _snapshot_awaited(self, record: Record, at_ms: int) -> None:

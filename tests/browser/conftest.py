@@ -1,0 +1,65 @@
+"""A Chromium for the tests of the page, where there is one; the dashboard over a recorded journal."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perseid.cli.roots import existing_root
+from perseid.dashboard.server import Dashboard
+from perseid.dashboard.watched import WatchedRoot
+
+RECORDED = Path(__file__).parents[1] / "recorded"
+FLAGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--disable-dev-shm-usage", "--force-dark-mode",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A browser that many tests share; each begins with a page of its own."""
+    pytest.importorskip("selenium", reason="no selenium: pip install -e '.[dev]'")
+    program, driver = shutil.which("chromium") or shutil.which("chromium-browser"), shutil.which("chromedriver")
+    if program is None or driver is None:
+        pytest.skip("no Chromium here: apt-get install chromium chromium-driver")
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}", "--window-size=1280,900"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(options=options, service=Service(driver))
+    browser.set_page_load_timeout(120)
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture(scope="module")
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Dashboard]]:
+    """Dashboards over recorded journals; ``lines``: only so many of the first."""
+    made: list[Dashboard] = []
+
+    def start(*names: str, lines: int | None = None, **settings: Any) -> Dashboard:
+        roots = []
+        for name in names:
+            folder = tmp_path_factory.mktemp(name) / "journal"
+            folder.mkdir()
+            data = gzip.decompress((RECORDED / f"{name}.jsonl.gz").read_bytes()).splitlines(keepends=True)
+            (folder / "00000001-000001-1.jsonl").write_bytes(b"".join(data[:lines]))
+            roots.append(WatchedRoot(existing_root(str(folder.parent))))
+            roots[-1].look()
+        made.append(Dashboard(roots, port=0, **settings))
+        made[-1].start()
+        return made[-1]
+
+    yield start
+    for dashboard in made:
+        dashboard.close()

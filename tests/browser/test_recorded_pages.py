@@ -1,0 +1,226 @@
+"""Every panel, from a recorded journal: its numbers are the journal's, the console is empty, keys and a narrow screen do.
+
+With ``PERSEID_SCREENSHOTS=docs/dashboard`` the pictures of the documentation are taken from here.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page import PANELS, Page
+
+from perseid.dashboard.server import Dashboard
+
+RECORDED = Path(__file__).parents[1] / "recorded"
+RECORDS = [json.loads(line) for line in gzip.decompress((RECORDED / "rides.jsonl.gz").read_bytes()).splitlines()]
+Serve = Callable[..., Dashboard]
+
+
+def of_kind(kind: str) -> list[dict[str, Any]]:
+    return [record for record in RECORDS if record["kind"] == kind]
+
+
+def count(number: float) -> str:
+    return f"{number:,.0f}"
+
+
+@pytest.fixture(scope="module")
+def opened(chromium: Any, serve: Serve) -> Page:
+    found = Page(chromium, serve("rides").url)
+    found.dark()
+    return found
+
+
+@pytest.fixture
+def page(opened: Page) -> Iterator[Page]:
+    """The same page for all tests that only look at it. Nothing may stand in the console after any of them."""
+    if not opened.browser.current_url.startswith(opened.url):
+        opened.browser.get(opened.url)
+    yield opened
+    assert opened.complaints() == []
+
+
+def picture(page: Page, name: str, **size: int) -> None:
+    if folder := os.environ.get("PERSEID_SCREENSHOTS"):
+        page.picture(Path(folder) / f"{name}.png", **size)
+
+
+def test_the_head_and_the_graph_are_the_journals(page: Page) -> None:
+    page.open("graph")
+    committed, graph = of_kind("epoch_committed"), of_kind("app_started")[0]["graph"]
+    assert page.text("#epoch") == count(committed[-1]["epoch"]) and page.text("#phase") == "stopped"
+    assert page.text("h1").startswith("rides")
+    names = [element.text for element in page.all(".node .name")]
+    assert sorted(names) == sorted(node["name"] for node in graph)
+    assert len(page.all(".edge")) == sum(len(node["inputs"]) for node in graph)
+    scaled = of_kind("scaled")[-1]
+    fares = next(node for node in page.all(".node") if node.get_attribute("aria-label").startswith("operator fares"))
+    assert fares.get_attribute("aria-label").endswith(f"{scaled['shards']} shards")
+    assert "connector" in page.text(".edge.durable")
+    picture(page, "graph")
+
+
+def test_the_state_has_its_checkpoints_and_their_reasons(page: Page) -> None:
+    page.open("state")
+    assert {figure.text.partition("\n")[0] for figure in page.all("figure")} == {
+        "State of all operators", "cities", "fares", "pool",
+    }  # fmt: skip
+    decided = of_kind("checkpoint_decided")[-1]
+    first = page.text(".reasons li:first-child")
+    assert str(decided["checkpoint"]) in first and "the application ends" in first
+    assert "and grows by" in page.text(".reasons")
+    picture(page, "state")
+
+
+def test_a_checkpoint_has_a_bar_for_each_shard(page: Page) -> None:
+    page.open("checkpoints")
+    newest = of_kind("checkpoint_committed")[-1]
+    written = [r for r in of_kind("snapshot_written") if r["checkpoint"] == newest["checkpoint"]]
+    page.wait(lambda: page.all(".gantt [role=row]"), "the shards of the checkpoint")
+    assert sorted(element.text for element in page.all(".gantt .who")) == sorted(r["shard"] for r in written)
+    assert f"Checkpoint {newest['checkpoint']}" in page.text("h3")
+    started = {r["checkpoint"] for r in RECORDS if r["kind"] in ("checkpoint_decided", "checkpoint_failed")}
+    assert len(page.all("tbody tr")) == len(started)
+    other = of_kind("checkpoint_committed")[3]["checkpoint"]
+    page.open(f"checkpoints/1-{other}")
+    page.wait(lambda: f"Checkpoint {other}" in page.text("h3").splitlines(), "the chosen checkpoint")
+    picture(page, "checkpoints", height=900)
+
+
+def test_time_is_split_into_its_parts(page: Page) -> None:
+    page.open("time")
+    committed = of_kind("epoch_committed")
+    assert page.text("#epochs") == count(len(committed))
+    assert page.text("#rows-in") == count(sum(r["rows_in"] for r in committed))
+    assert page.text("#rows-out") == count(sum(r["rows_out"] for r in committed))
+    late = sum(said.get("late", 0) for r in committed for said in r["operators"].values())
+    assert page.text("#late") == count(late)
+    titles = [figure.text.partition("\n")[0] for figure in page.all("figure")]
+    assert titles == [
+        "Latency of an epoch",
+        "Where the time goes",
+        "Rows a second",
+        "Epochs that wait",
+        "Watermark lag",
+    ]
+    picture(page, "time", height=960)
+    page.all(".ranges button")[-1].click()
+    page.wait(lambda: page.text("#epochs") != count(len(committed)), "the last minute alone")
+
+
+def test_hosts_show_their_shards_and_hot_keys_without_their_values(page: Page) -> None:
+    page.open("hosts")
+    gone = {r["host"] for r in RECORDS if r["kind"] in ("host_lost", "host_released")}
+    ready = {r["host"] for r in of_kind("host_ready")}
+    assert len(page.all("article.host")) == len(ready - gone)
+    shards = sum(len(element.find_elements("css selector", ".tag")) for element in page.all("article.host"))
+    assert shards == of_kind("scaled")[-1]["shards"] + 3
+    hot = page.text(".reasons")
+    assert "fares" in hot and "airport" not in page.text("body")
+    picture(page, "hosts")
+
+
+def test_incidents_are_stories_with_a_link_that_can_be_kept(page: Page) -> None:
+    page.open("incidents")
+    assert page.text("#faults") == str(len(of_kind("host_lost")))
+    recoveries = [r for r in of_kind("recovery_finished") if not r["start"]]
+    assert page.text("#recoveries") == str(len(recoveries)) and page.text("#scales") == str(len(of_kind("scaled")))
+    page.wait(lambda: page.all(".story .events li"), "the newest story")
+    assert "Lost host" in page.text(".story h3")
+    recovered = recoveries[-1]["ms"]
+    assert page.text("#recovered") == (f"{recovered / 1000:.1f} s" if recovered >= 1000 else f"{recovered} ms")
+    picture(page, "incidents")
+    scale = next(button for button in page.all(".list button") if "Scale fares" in button.text)
+    scale.click()
+    page.wait(lambda: "Scale fares" in page.text(".story h3"), "the story of the scale")
+    kept = page.browser.current_url
+    page.browser.get("about:blank")
+    page.browser.get(kept)
+    page.wait(lambda: "Scale fares" in page.text(".story h3"), "the same story by its link")
+
+
+def test_everything_is_reached_by_keyboard(page: Page) -> None:
+    for number, panel in enumerate(PANELS, 1):
+        page.press(str(number))
+        page.wait(lambda panel=panel: page.browser.current_url.endswith(f"/{panel}"), f"key {number}")
+    page.wait(lambda: page.all(".story"), "a story")
+    before = page.text(".story h3")
+    page.all(".list button.chosen")[0].send_keys("j")
+    page.wait(lambda: page.text(".story h3") != before, "the next incident")
+    page.press("?")
+    assert page.all(".keys")
+    page.press("1")
+    page.wait(lambda: page.all(".node"), "the graph")
+    node = next(n for n in page.all(".node") if "cities" in n.get_attribute("aria-label"))
+    node.send_keys("\n")
+    page.wait(lambda: "cities" in page.text("main h3"), "the chosen operator")
+
+
+def test_nothing_is_wider_than_a_phone(page: Page) -> None:
+    phone = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    try:
+        for panel in PANELS:
+            page.open(panel)
+            page.wait(lambda: page.browser.execute_script("return document.documentElement.scrollWidth") <= 390, panel)
+            if os.environ.get("PERSEID_SCREENSHOTS") and panel in ("graph", "incidents"):
+                page.browser.save_screenshot(str(Path(os.environ["PERSEID_SCREENSHOTS"]) / f"phone-{panel}.png"))
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_a_run_that_crashed_says_so_and_more_of_its_journal_shows_by_itself(chromium: Any, serve: Serve) -> None:
+    half = len(RECORDS) // 2
+    dashboard = serve("rides", lines=half)
+    dashboard.roots[0].life = "dead"
+    page = Page(chromium, dashboard.url)
+    before = [r for r in RECORDS[:half] if r["kind"] == "epoch_committed"][-1]["epoch"]
+    assert page.text("#epoch") == count(before)
+    root = dashboard.roots[0].store.local
+    assert root is not None
+    with next((root / "journal").iterdir()).open("ab") as file:
+        file.writelines(
+            json.dumps({"seq": n, **record}).encode() + b"\n" for n, record in enumerate(RECORDS[half:], half + 1)
+        )
+    newest = of_kind("epoch_committed")[-1]["epoch"]
+    page.wait(lambda: page.text("#epoch") == count(newest), "the rest of the journal")
+    page.wait(lambda: page.text("#phase") == "stopped", "the end")
+    assert page.complaints() == []
+
+
+def test_several_roots_are_told_apart(chromium: Any, serve: Serve) -> None:
+    page = Page(chromium, serve("rides", "units").url)
+    page.wait(lambda: len(page.all("nav select option")) == 2, "both roots")
+    page.browser.execute_script("location.hash = '#/1/graph'")
+    page.wait(lambda: page.text("h1").startswith("units"), "the other application")
+    assert page.complaints() == []
+
+
+def test_a_token_lets_in_once_and_leaves_the_address(chromium: Any, serve: Serve) -> None:
+    dashboard = serve("units", token="a-good-token")
+    page = Page(chromium, dashboard.url)
+    assert "token" not in page.browser.current_url and page.text("h1").startswith("units")
+
+
+def test_nothing_is_changed_before_it_is_confirmed(chromium: Any, serve: Serve) -> None:
+    from perseid.storage import requests
+
+    assert not Page(chromium, serve("units").url).all(".control")
+    dashboard = serve("units", may_control=True)
+    store = dashboard.roots[0].store
+    page = Page(chromium, dashboard.url)
+    page.wait(lambda: page.all(".control button"), "the buttons")
+    page.all(".control > button")[0].click()
+    page.wait(lambda: page.all("[role=alertdialog]"), "the question")
+    assert requests.pending(store) == []
+    page.all("#confirm")[0].click()
+    page.wait(lambda: requests.pending(store), "the request")
+    requests.answer(store, requests.pending(store)[0][0], {"checkpoint": {"id": 99, "bytes": 1, "epochs": {}}})
+    page.wait(lambda: "99" in page.text(".control output"), "the answer")
+    assert page.complaints() == []
