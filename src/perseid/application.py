@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perseid.checkpoint.schemes import Scheme, adaptive
 from perseid.duration import Duration, every
@@ -62,6 +62,8 @@ class App(GraphBuilder):
         lease_timeout: Duration = every(seconds=10),
         journal_size: str | int = "64 MB",
         journal_age: Duration = every(hours=168),
+        dashboard: bool = False,
+        on_progress: Callable[[dict[str, Any]], None] | None = None,
         clock: Callable[[], int] | None = None,
     ) -> None:
         """Run until every source is finished, or for good. ``start`` says what the settings mean.
@@ -80,7 +82,7 @@ class App(GraphBuilder):
             operator_retries=operator_retries, dead_letters=dead_letters, scaling=scaling,
             keep_input=keep_input, parallel_recovery=parallel_recovery, heartbeat=heartbeat,
             start_timeout=start_timeout, lease_timeout=lease_timeout, journal_size=journal_size,
-            journal_age=journal_age, clock=clock,
+            journal_age=journal_age, dashboard=dashboard, on_progress=on_progress, clock=clock,
         )  # fmt: skip
         try:
             running.wait()
@@ -114,6 +116,8 @@ class App(GraphBuilder):
         lease_timeout: Duration = every(seconds=10),
         journal_size: str | int = "64 MB",
         journal_age: Duration = every(hours=168),
+        dashboard: bool = False,
+        on_progress: Callable[[dict[str, Any]], None] | None = None,
         clock: Callable[[], int] | None = None,
     ) -> Running:
         """Start the application and return at once. The result shows progress, waits, scales and stops.
@@ -148,6 +152,8 @@ class App(GraphBuilder):
         ``lease_timeout``       after how long a silent driver's root may be taken over; default ``every(seconds=10)``
         ``journal_size``        how much of the journal is kept under the root; default ``"64 MB"``
         ``journal_age``         and for how long; default ``every(hours=168)``, seven days
+        ``dashboard``           True: show it in the browser, by a process of its own; prints its address (``Running.dashboard``)
+        ``on_progress``         called after every epoch with its progress, named as in Spark's ``StreamingQueryProgress``
         ``clock``               for tests: gives the time of epochs in milliseconds, such as ``perseid.testing.Clock()``
         """
         from perseid.driver import running  # the graph needs no Spark; running it does
@@ -161,7 +167,7 @@ class App(GraphBuilder):
             operator_retries=operator_retries, dead_letters=dead_letters, scaling=scaling,
             keep_input=keep_input, parallel_recovery=parallel_recovery, heartbeat=heartbeat,
             start_timeout=start_timeout, lease_timeout=lease_timeout, journal_size=journal_size,
-            journal_age=journal_age, clock=clock,
+            journal_age=journal_age, dashboard=dashboard, on_progress=on_progress, clock=clock,
         )  # fmt: skip
         self._running = running.start(graph, spark, root, settings.checked())
         return self._running

@@ -155,6 +155,8 @@ def test_everything_is_reached_by_keyboard(page: Page) -> None:
     page.wait(lambda: page.text(".story h3") != before, "the next incident")
     page.press("?")
     assert page.all(".keys")
+    page.press("\ue00c")  # Escape
+    page.wait(lambda: not page.all(".keys"), "the end of the help")
     page.press("1")
     page.wait(lambda: page.all(".node"), "the graph")
     node = next(n for n in page.all(".node") if "cities" in n.get_attribute("aria-label"))

@@ -14,10 +14,12 @@ from perseid.cli.dashboard import dashboard
 from perseid.cli.demo import demo
 from perseid.cli.inspect import inspect
 from perseid.cli.linear_road import linear_road
+from perseid.cli.metrics import metrics
 from perseid.cli.replay import replay
 from perseid.cli.run import run
 from perseid.cli.scale import scale
 from perseid.cli.simulate import simulate
+from perseid.cli.top import top
 
 app = typer.Typer(
     name="perseid",
@@ -51,6 +53,8 @@ app.command()(scale)
 app.command()(inspect)
 app.command()(replay)
 app.command()(dashboard)
+app.command()(top)
+app.command()(metrics)
 app.command()(simulate)
 app.command()(bench)
 app.command()(chaos)

@@ -26,6 +26,7 @@ from perseid.dashboard.stories import Stories
 from perseid.errors import headline
 
 Record = Mapping[str, Any]
+NO_LAG = float("nan")
 
 
 class JournalModel:
@@ -35,7 +36,8 @@ class JournalModel:
         self.picture = Picture()
         self.stories = Stories(self.picture)
         self._admission: dict[int, tuple[float, int]] = {}  # epoch → how long, and its time
-        self._event_time_ms: dict[str, int] = {}
+        self._delays: dict[str, int] = {}
+        self._watermarks: dict[str, int] = {}
         self._scaling: dict[str, list[str]] = {}  # operator → shards on their way
         self._take: dict[str, Callable[[Record, int], None]] = {
             "app_started": self._app_started, "app_stopped": self._app_stopped,
@@ -55,7 +57,13 @@ class JournalModel:
             "warning": self._warning, "journal_dropped": self._warning, "period_too_short": self._warning,
             "trimmed": self._nothing, "backed_up": self._nothing,
             "shards_restored": self._told, "alert_began": self._nothing, "moment_passed": self._nothing,
+            "restore_failed": self._told, "storage_failed": self._warning, "fault": self._told,
         }  # fmt: skip
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of records that it knows."""
+        return frozenset(self._take)
 
     def take_in(self, record: Record) -> None:
         picture = self.picture
@@ -98,6 +106,7 @@ class JournalModel:
         picture.nodes = tuple(map(_node, record.get("graph", ()))) or tuple(
             Node(name, "operator", "", ()) for name in record["operators"]
         )
+        self._delays = {node.name: node.delay_ms for node in picture.nodes}
 
     def _app_stopped(self, record: Record, at_ms: int) -> None:
         reason = str(record["reason"])
@@ -220,14 +229,15 @@ class JournalModel:
         rows_in, rows_out, ms = int(record["rows_in"]), int(record["rows_out"]), float(record["ms"] or 0.0)
         parts = record.get("parts_ms", {})
         operators = record.get("operators", {})
-        late = sum(said.get("late", 0) for said in operators.values())
+        late = 0
+        for name, said in operators.items():
+            late += said.get("late", 0)
+            picture.operator_rows(name).add(at_ms, said["in"], said["out"], said["state"], said["busy_ms"])
         picture.epochs.add(
             at_ms, epoch, ms, admission, parts.get("waiting", 0.0), parts.get("spark", ms), parts.get("hosts", 0.0),
             parts.get("sink", 0.0), rows_in, rows_out, float(record.get("state_bytes") or 0), late,
             max(0, picture.admitted - epoch), self._lag_ms(operators, time_ms),
         )  # fmt: skip
-        for name, said in operators.items():
-            picture.operator_rows(name).add(at_ms, said["in"], said["out"], said["state"], said["busy_ms"])
         picture.epoch = max(picture.epoch, epoch)
         totals = picture.totals
         totals.epochs += 1
@@ -241,11 +251,9 @@ class JournalModel:
         """How far the watermark that is furthest behind lies behind the epoch's time; NaN without event times."""
         for name, said in operators.items():
             if "event_time_ms" in said:
-                newest = int(said["event_time_ms"])
-                self._event_time_ms[name] = max(newest, self._event_time_ms.get(name, newest))
-        delays = {node.name: node.delay_ms for node in self.picture.nodes}
-        lags = [time_ms - newest + delays.get(name, 0) for name, newest in self._event_time_ms.items()]
-        return float(max(lags)) if lags else float("nan")
+                mark = int(said["event_time_ms"]) - self._delays.get(name, 0)
+                self._watermarks[name] = max(mark, self._watermarks.get(name, mark))
+        return float(time_ms - min(self._watermarks.values())) if self._watermarks else NO_LAG
 
     def _dead_letters(self, record: Record, at_ms: int) -> None:
         self.picture.totals.dead_letters += int(record["rows"])

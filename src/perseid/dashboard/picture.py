@@ -187,4 +187,7 @@ class Picture:
     totals: Totals = field(default_factory=Totals)
 
     def operator_rows(self, name: str) -> Rows:
-        return self.operators.setdefault(name, Rows(OPERATOR_COLUMNS))
+        found = self.operators.get(name)
+        if found is None:
+            found = self.operators[name] = Rows(OPERATOR_COLUMNS)
+        return found

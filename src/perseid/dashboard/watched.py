@@ -22,6 +22,11 @@ from perseid.storage.store import Store
 LOCAL_S, REMOTE_S = 0.5, 2.0
 """Between two looks; remote storage is asked for money."""
 BATCH = 2_000
+DETAILS = (
+    "host_load", "snapshot_written", "snapshots_ordered", "snapshots_forked", "snapshot_awaited", "inflight_saved", "backed_up",
+    "trimmed", "checkpoint_started", "alert_began", "moment_passed",
+)  # fmt: skip
+"""Of which nothing is shown where the journal is old: loads of hosts, and the parts of checkpoints."""
 T = TypeVar("T")
 
 
@@ -34,7 +39,7 @@ class WatchedRoot:
         self.trouble = ""
         self.life: Life = "unknown"
         self._model = JournalModel()
-        self._reader = JournalReader(store)
+        self._reader = JournalReader(store, in_detail=DETAILS)
         self._curtain = None if rows else Curtain()
         self._changed = threading.Condition()
         self._ended = threading.Event()

@@ -20,6 +20,8 @@ from perseid.engine.notices import Notice, Outcome, noticed
 from perseid.engine.progress import CheckpointStatus, EpochStatus, HostStatus, Progress
 from perseid.errors import headline
 from perseid.metrics.epoch_parts import EpochClock
+from perseid.metrics.logs import log
+from perseid.metrics.progress_feed import ProgressFeed
 from perseid.scaling.bottleneck import HostLoad
 from perseid.sources.malformed import Aside
 from perseid.storage.journal import Journal
@@ -63,6 +65,7 @@ class JournalWriter:
         self._late_before = 0  # of the epochs that are committed
         self._recent: deque[EpochStatus] = deque(maxlen=RECENT_EPOCHS)
         self._last_event = ""
+        self.feed: ProgressFeed | None = None  # who wants to hear of epochs
 
     def say(self, sentence: str) -> None:
         self._last_event = sentence
@@ -203,7 +206,11 @@ class JournalWriter:
                 self.say(error.splitlines()[0])
             case notices.Warning(message):
                 self.say(message)
-        self._journal.record(notice.kind, **notice.record())
+        record = notice.record()
+        self._journal.record(notice.kind, **record)
+        log(notice.kind, record)
+        if self.feed is not None:
+            self.feed.told(notice.kind, record)
 
     def warning(self, message: str) -> None:
         self.notice(notices.Warning(message))

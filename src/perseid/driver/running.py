@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 
 from pyspark.sql import SparkSession
 
@@ -12,8 +13,17 @@ from perseid.driver.shell import Shell
 from perseid.driver.state_requests import TakenCheckpoint
 from perseid.engine import events as on
 from perseid.engine.progress import EpochStatus, Progress
-from perseid.errors import ApplicationFailed, CheckpointFailed, RequestFailed, ScaleFailed, headline
+from perseid.errors import (
+    ApplicationFailed,
+    CheckpointFailed,
+    PerseidError,
+    PerseidWarning,
+    RequestFailed,
+    ScaleFailed,
+    headline,
+)
 from perseid.graph.graph import Graph
+from perseid.metrics.dashboard_process import DashboardProcess
 from perseid.spark.jobs import settled_slots
 from perseid.spark.modules import ship_modules
 from perseid.spark.session import spark_session
@@ -54,6 +64,8 @@ def start(graph: Graph, spark: SparkSession | None, root: str | None, settings: 
     shell = Shell(graph.name, spark, store, settings, topology, graph, hosts, spares, most)
     running = Running(shell, spark if own else None)
     shell.begin()
+    if settings.dashboard:
+        running.show()
     return running
 
 
@@ -68,6 +80,7 @@ class Running:
 
     def __init__(self, shell: Shell, own: SparkSession | None) -> None:
         self._shell, self._own = shell, own
+        self._dashboard: DashboardProcess | None = None
 
     def progress(self) -> Progress:
         """What the application does right now."""
@@ -193,6 +206,19 @@ class Running:
     def error(self) -> str | None:
         """Why it failed; None if it did not, or still runs."""
         return self._shell.error
+
+    @property
+    def dashboard(self) -> str | None:
+        """The address of its dashboard, if it was started with one."""
+        return self._dashboard.url if self._dashboard is not None else None
+
+    def show(self) -> None:
+        """Start its dashboard and print the address. It lives as long as this program, also after the application's end."""
+        try:
+            self._dashboard = DashboardProcess(self.root)
+            print(f"dashboard of {self.progress().app}: {self.dashboard}", flush=True)
+        except (PerseidError, OSError) as error:  # the application is worth more than its picture
+            warnings.warn(str(error), PerseidWarning, stacklevel=3)
 
     @property
     def root(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from perseid.byte_size import byte_size
 from perseid.checkpoint.schemes import Scheme, adaptive
@@ -37,6 +38,8 @@ class Settings:
     lease_timeout: Duration = field(default_factory=lambda: every(seconds=10))
     journal_size: str | int = "64 MB"  # of the journal, the oldest goes beyond this size
     journal_age: Duration = field(default_factory=lambda: every(hours=7 * 24))  # or when it is older
+    dashboard: bool = False  # a page in the browser, by a process of its own
+    on_progress: Callable[[dict[str, Any]], None] | None = None  # called after every epoch
     clock: Callable[[], int] | None = None  # the time of epochs, in ms; None: the machine's
 
     def checked(self) -> Settings:
@@ -71,6 +74,12 @@ class Settings:
         close: object = self.close_windows_at_end
         if close is not None and not isinstance(close, bool):
             wrong.append(f"close_windows_at_end: expected True, False or None, got {close!r}")
+        dashboard: object = self.dashboard
+        if not isinstance(dashboard, bool):
+            wrong.append(f"dashboard: expected True or False, got {dashboard!r}")
+        on_progress: object = self.on_progress
+        if on_progress is not None and not callable(on_progress):
+            wrong.append(f"on_progress: expected a function of one dict, got {on_progress!r}")
         clock: object = self.clock
         if clock is not None and not callable(clock):
             wrong.append(f"clock: expected a function that gives milliseconds, got {clock!r}")

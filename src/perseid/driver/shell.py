@@ -48,6 +48,8 @@ from perseid.graph.graph import Graph
 from perseid.graph.outline import outline
 from perseid.graph.topology import Topology
 from perseid.host.apply import OperatorSpec
+from perseid.metrics.progress_feed import ProgressFeed
+from perseid.metrics.query_progress import QueryProgress
 from perseid.scaling.routing import RoutingTable
 from perseid.sources.source import MalformedSource
 from perseid.spark.arrow_batches import bound_by_rows
@@ -55,6 +57,7 @@ from perseid.spark.compile import Compiled, compile_graph
 from perseid.spark.frames import Frames
 from perseid.spark.jobs import task_slots
 from perseid.spark.own_session import sibling_of
+from perseid.spark.query_listeners import QueryListeners
 from perseid.spark.streams import SparkStreamRows
 from perseid.spark.task_slots import SlotWatch
 from perseid.spark.unit_worker import UnitWorker
@@ -222,7 +225,21 @@ class Shell:
             lambda c, size: self.journal_writer.notice(notices.InflightSaved(c.checkpoint, c.stream, c.epoch, size)),
         )
         self.storage_worker = StorageWorker(steps, self.journal_writer)
+        self.journal_writer.feed = self._progress_feed(name)
         self.journal_writer.app_started(self.lease.generation, self.controller, past, hosts, self._shape())
+
+    def _progress_feed(self, name: str) -> ProgressFeed:
+        """Who hears of epochs: the user's function, and Spark's listeners where there are any."""
+        query = QueryProgress(name, self.store.root, self.lease.generation)
+        spark, own = QueryListeners(self.spark, query), self.settings.on_progress
+        feed = ProgressFeed(
+            query,
+            [spark.tell] if own is None else [own, spark.tell],
+            wanted=spark.wanted if own is None else lambda: True,
+            ended=spark.ended,
+        )
+        self._undo.callback(feed.close)
+        return feed
 
     def _shape(self) -> Shape:
         """What a picture of the application needs, for the journal."""

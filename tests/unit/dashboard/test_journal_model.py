@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from perseid.checkpoint.notices import Notice
 from perseid.dashboard import views
 from perseid.dashboard.journal_model import JournalModel
 from perseid.dashboard.picture import Picture
+from perseid.engine import notices as engine_notices
 from recorded import records
 
 RECORDS = records("units")
@@ -137,3 +139,14 @@ def test_records_of_an_older_journal_without_graph_and_parts_still_show() -> Non
     assert picture.totals.epochs == len(of_kind("epoch_committed")) and picture.totals.strange == 0
     assert [node.name for node in picture.nodes] == ["count", "rollup"]
     assert views.overview(picture, "released")["graph"]["nodes"]
+
+
+def test_every_kind_of_notice_is_known() -> None:
+    """What the engine tells and the dashboard does not know would be told as of another version."""
+
+    def kinds(of: type[Notice]) -> set[str]:
+        return {of.kind if of is not Notice else ""}.union(*map(kinds, of.__subclasses__()))
+
+    assert engine_notices
+    known = JournalModel().kinds | {"journal_dropped"}
+    assert kinds(Notice) - {""} <= known

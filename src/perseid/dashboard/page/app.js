@@ -66,6 +66,7 @@ function Page() {
     return () => removeEventListener('keydown', pressed);
   });
   useEffect(() => { document.title = now && now.app ? `${now.app}: ${now.phase} – Perseid` : 'Perseid'; }, [now && now.app, now && now.phase]);
+  useEffect(() => { const tab = document.querySelector('.tabs a[aria-selected=true]'); if (tab) tab.parentNode.scrollLeft = tab.offsetLeft - tab.parentNode.offsetLeft - 60; }, [address.panel, now == null]);
   const shown = { graph: Graph, state: State, checkpoints: Checkpoints, time: Time, hosts: Hosts, incidents: Incidents }[address.panel];
   return html`<a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById('main').focus(); }}>to the content</a>
     <nav><span class="brand"><img src="icon.svg" alt="" width="22" height="22" />Perseid</span>

@@ -40,7 +40,7 @@ export function State({ root, now }) {
   </section>`;
 }
 
-const PARTS = [['ordered', 'waiting for its epoch', 'wait'], ['forked', 'fork', 'fork'], ['synced', 'write', 'write'], ['written', 'sync', 'sync'], ['end', 'commit', 'commit']];
+const PARTS = [['ordered', 'waiting for its epoch', 'wait'], ['forked', 'fork', 'fork'], ['synced', 'write', 'write'], ['written', 'sync', 'sync'], ['end', 'others and commit', 'commit']];
 const SHOWN = 60;
 
 function Gantt({ one }) {
