@@ -55,6 +55,8 @@ from perseid.operators.event_time import END_OF_TIME_MS, EventTime, event_time
 from perseid.operators.keyed import KeyedOperator
 from perseid.operators.operator import Operator
 from perseid.state.fields import state
+from perseid.state.moved import moved
+from perseid.state.shape import migrate
 from perseid.state.spilled import Spilled
 from perseid.state.timers import Timer
 
@@ -111,6 +113,8 @@ __all__ = [
     "errors",
     "event_time",
     "every",
+    "migrate",
+    "moved",
     "primitives",
     "scaling",
     "sinks",

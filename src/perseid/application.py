@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from perseid.checkpoint.schemes import Scheme, adaptive
@@ -56,6 +56,7 @@ class App(GraphBuilder):
         dead_letters: bool = False,
         scaling: AutoScaling | None = None,
         keep_input: bool = True,
+        allow_removed: Sequence[str] = (),
         parallel_recovery: int = 1,
         heartbeat: Duration = every(milliseconds=100),
         start_timeout: Duration = every(seconds=60),
@@ -80,7 +81,7 @@ class App(GraphBuilder):
             max_rows_per_epoch=max_rows_per_epoch, available_now=available_now,
             close_windows_at_end=close_windows_at_end, align=align, queue=queue,
             operator_retries=operator_retries, dead_letters=dead_letters, scaling=scaling,
-            keep_input=keep_input, parallel_recovery=parallel_recovery, heartbeat=heartbeat,
+            keep_input=keep_input, allow_removed=allow_removed, parallel_recovery=parallel_recovery, heartbeat=heartbeat,
             start_timeout=start_timeout, lease_timeout=lease_timeout, journal_size=journal_size,
             journal_age=journal_age, dashboard=dashboard, on_progress=on_progress, clock=clock,
         )  # fmt: skip
@@ -110,6 +111,7 @@ class App(GraphBuilder):
         dead_letters: bool = False,
         scaling: AutoScaling | None = None,
         keep_input: bool = True,
+        allow_removed: Sequence[str] = (),
         parallel_recovery: int = 1,
         heartbeat: Duration = every(milliseconds=100),
         start_timeout: Duration = every(seconds=60),
@@ -146,6 +148,7 @@ class App(GraphBuilder):
         ``dead_letters``        True: then put the rows that raise aside under the root and go on; False: stop the application
         ``scaling``             ``perseid.scaling.auto(…)``: operators are scaled by themselves; None: only when asked (``scale``)
         ``keep_input``          True: hosts write the rows they apply to their machine's disk, so that a killed host is back sooner
+        ``allow_removed``       operators, sinks and sources of the graph that wrote the root which may be gone, and sinks that may be new
         ``parallel_recovery``   how many shards, on as many hosts, take over from each that was lost; default 1
         ``heartbeat``           how often hosts are pinged; default ``every(milliseconds=100)``
         ``start_timeout``       how long hosts may take to come up; default ``every(seconds=60)``
@@ -165,7 +168,7 @@ class App(GraphBuilder):
             max_rows_per_epoch=max_rows_per_epoch, available_now=available_now,
             close_windows_at_end=close_windows_at_end, align=align, queue=queue,
             operator_retries=operator_retries, dead_letters=dead_letters, scaling=scaling,
-            keep_input=keep_input, parallel_recovery=parallel_recovery, heartbeat=heartbeat,
+            keep_input=keep_input, allow_removed=allow_removed, parallel_recovery=parallel_recovery, heartbeat=heartbeat,
             start_timeout=start_timeout, lease_timeout=lease_timeout, journal_size=journal_size,
             journal_age=journal_age, dashboard=dashboard, on_progress=on_progress, clock=clock,
         )  # fmt: skip

@@ -10,6 +10,7 @@ import typer
 from perseid.cli.app import app as application
 from perseid.cli.bench import bench
 from perseid.cli.chaos import chaos
+from perseid.cli.check import back, check, release
 from perseid.cli.dashboard import dashboard
 from perseid.cli.demo import demo
 from perseid.cli.inspect import inspect
@@ -50,6 +51,9 @@ def _perseid(
 app.command()(demo)
 app.command()(run)
 app.command()(scale)
+app.command()(check)
+app.command()(release)
+app.command()(back)
 app.command()(inspect)
 app.command()(replay)
 app.command()(dashboard)

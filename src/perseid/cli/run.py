@@ -61,6 +61,12 @@ def run(
     close_windows: Annotated[
         bool, typer.Option("--close-windows", help="Close the last windows, too, when all input is processed.")
     ] = False,
+    allow_removed: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An operator, sink or source that is gone since the root was written, or a sink that is new."
+        ),
+    ] = None,
     max_rows_per_epoch: Annotated[
         int | None, typer.Option(min=1, help="Rows of each source that an epoch has at most.")
     ] = None,
@@ -84,6 +90,7 @@ def run(
         settings = start_settings(hosts, spares, checkpoint_seconds, scheme, available_now, max_rows_per_epoch)
         if close_windows:
             settings["close_windows_at_end"] = True
+        settings["allow_removed"] = tuple(allow_removed or ())
         root = root or f".perseid/{application.name}"
         run_and_watch(application, root, master, settings, as_json=as_json, every_s=every_s)
 

@@ -29,6 +29,7 @@ from perseid.spark.modules import ship_modules
 from perseid.spark.session import spark_session
 from perseid.spark.shape import topology_of
 from perseid.spark.task_slots import await_slot
+from perseid.state.moved import moved_classes
 from perseid.storage.root_key import own_key
 from perseid.storage.snapshots import SnapshotFile
 from perseid.storage.store import Store
@@ -57,6 +58,7 @@ def start(graph: Graph, spark: SparkSession | None, root: str | None, settings: 
     most = None if slots is None else max(hosts + spares, slots - EPOCH_SLOTS)
     ship_modules(spark, graph)
     for node in graph.operators:
+        node.operator._moved = moved_classes()
         node.operator.prepare(spark)
     store = Store.at(root if root is not None else f".perseid/{graph.name}")
     await_slot(spark, graph.name, settings.start_timeout.seconds)  # what reads the schemas needs one

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,6 +34,7 @@ class Settings:
     keep_input: bool = True  # hosts keep the rows they applied on their machine's disk: a killed one is back sooner
     scaling: AutoScaling | None = None  # None: only when asked
     parallel_recovery: int = 1  # so many shards take over from one that is lost
+    allow_removed: Sequence[str] = ()  # operators, sinks and sources that may be gone, and sinks that may be new
     start_timeout: Duration = field(default_factory=lambda: every(seconds=60))
     lease_timeout: Duration = field(default_factory=lambda: every(seconds=10))
     journal_size: str | int = "64 MB"  # of the journal, the oldest goes beyond this size
@@ -71,6 +72,9 @@ class Settings:
         keep_input: object = self.keep_input
         if not isinstance(keep_input, bool):
             wrong.append(f"keep_input: expected True or False, got {keep_input!r}")
+        names: object = self.allow_removed
+        if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(n, str) for n in names):
+            wrong.append(f"allow_removed: expected the names of operators, sinks or sources, got {names!r}")
         close: object = self.close_windows_at_end
         if close is not None and not isinstance(close, bool):
             wrong.append(f"close_windows_at_end: expected True, False or None, got {close!r}")

@@ -25,7 +25,7 @@ from perseid.driver.hosts import HostLink, Hosts
 from perseid.driver.journal_writer import JournalWriter, Shape
 from perseid.driver.loads import Loads
 from perseid.driver.reports import Report, Reports
-from perseid.driver.root_history import check_owner, own_root, read_history
+from perseid.driver.root_history import check_owner, keep_before, own_root, read_history
 from perseid.driver.root_requests import RootRequests
 from perseid.driver.scale_requests import ScaleRequests
 from perseid.driver.settings import Settings, bounded
@@ -120,7 +120,7 @@ class Shell:
         self._undo.callback(self.lease.release)
         # Before anything is read: from here on no driver before this one can change what is read.
         self.store = store = store.fenced(STAGING, self.lease.fence)
-        check_owner(store, graph)
+        change = check_owner(store, graph, settings.allow_removed)
         journal = Journal(store, self.lease.generation, now_ms=wall_ms, limits=settings.journal_limits)
         self.reports = Reports()
         self.journal_writer = JournalWriter(name, journal, self.reports)
@@ -146,6 +146,10 @@ class Shell:
         self.event_times = EventTimes(graph, self.ledger, self.compiled.timed)
         self.alignment = self._aligned()
         past = read_history(store, graph, self.ledger, self.checkpoints)
+        if change is not None:
+            keep_before(store, graph, change, past)
+            for text in change.told:
+                self._advise(f"the code has changed: {text}")
         own_root(store, graph)
         self.loads = Loads()
         self.state_requests = StateRequests(graph, store, self.post)
@@ -224,7 +228,7 @@ class Shell:
             self.post,
             lambda c, size: self.journal_writer.notice(notices.InflightSaved(c.checkpoint, c.stream, c.epoch, size)),
         )
-        self.storage_worker = StorageWorker(steps, self.journal_writer)
+        self.storage_worker = StorageWorker(steps, self.journal_writer, store)
         self.journal_writer.feed = self._progress_feed(name)
         self.journal_writer.app_started(self.lease.generation, self.controller, past, hosts, self._shape())
 

@@ -13,8 +13,10 @@ from perseid.engine import commands as do
 from perseid.engine import notices
 from perseid.engine.storage_steps import StorageSteps
 from perseid.storage import layout
+from perseid.storage.kept_state import kept_state
 from perseid.storage.lease import Lease
 from perseid.storage.manifest import Checkpoints, InflightEpoch, Manifest, ShardSnapshot
+from perseid.storage.store import Store
 from perseid.vocabulary import CheckpointId, OperatorName
 
 
@@ -59,10 +61,10 @@ def own_shards(done: CompletedCheckpoint) -> tuple[ShardSnapshot, ...]:
 
 
 class StorageWorker:
-    """Carries out, in order, what the controller wants of storage."""
+    """Carries out, in order, what the controller wants of storage. Nothing is trimmed while a checkpoint is kept for the old code."""
 
-    def __init__(self, steps: StorageSteps, journal_writer: JournalWriter) -> None:
-        self._steps, self._journal_writer = steps, journal_writer
+    def __init__(self, steps: StorageSteps, journal_writer: JournalWriter, store: Store) -> None:
+        self._steps, self._journal_writer, self._store = steps, journal_writer, store
         self._commands: queue.SimpleQueue[do.StorageCommand | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="perseid-storage", daemon=True)
         self._thread.start()
@@ -78,6 +80,8 @@ class StorageWorker:
     def _work(self) -> None:
         while (command := self._commands.get()) is not None:
             try:
+                if isinstance(command, do.Trim) and kept_state(self._store) is not None:
+                    continue
                 self._steps.carry_out(command)
             except Exception as error:
                 if not self._steps.failed(command, str(error)):

@@ -1,15 +1,19 @@
-"""What a graph and its checkpoints must agree on: classes, keys, state fields, outputs, kinds, units.
+"""What a graph and its checkpoints must agree on: classes, keys, kinds, units; and state fields, as far as state can follow them.
 
-The number of shards, the functions of transforms and the settings may change from one start to the next.
+The number of shards, the functions of transforms and the settings may change from one start to the next. So may the fields of state
+(``state.evolution``) and the columns of an operator whose rows do not lie between units.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perseid.graph.nodes import Node, SinkNode, SourceNode, StatefulNode
-from perseid.state.fields import fields_of
+from perseid.state.evolution import changes
+from perseid.state.moved import paths_before
+from perseid.state.shape import StateShape, shape_of
 
 if TYPE_CHECKING:
     from perseid.graph.graph import Unit
@@ -30,7 +34,8 @@ def fingerprint(nodes: tuple[Node, ...], units: tuple[Unit, ...]) -> dict[str, A
                 "unit": node.unit,
                 "class": type(node.operator).__qualname__,
                 "key": {name: list(columns) for name, columns in node.key.items()},
-                "fields": list(fields_of(node.operator)),
+                "was": [path.partition(":")[2] for path in paths_before(type(node.operator))],
+                "state": shape_of(type(node.operator)).to_json(),
                 "output": " ".join(node.output.split()),
             }
     for unit in units:
@@ -39,38 +44,53 @@ def fingerprint(nodes: tuple[Node, ...], units: tuple[Unit, ...]) -> dict[str, A
     return found
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """How two fingerprints differ, one sentence each; empty if checkpoints of the old serve the new."""
-    found: list[str] = []
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What is different about a part of the graph, as a sentence; ``refused``: checkpoints of the old graph do not serve the new one."""
+
+    text: str
+    refused: bool = True
+
+
+def differences(
+    old: Mapping[str, Any], new: Mapping[str, Any], allow_removed: Collection[str] = ()
+) -> list[Difference]:
+    """How two fingerprints differ. Checkpoints of the old serve the new if nothing is refused.
+
+    Operators, sinks and sources that are gone, and those that are new, are accepted where ``allow_removed`` names them.
+    """
+    found: list[Difference] = []
+    crossing = bool(old.get("streams") or new.get("streams"))
     for section, word in _SECTIONS.items():
         before, after = old.get(section, {}), new.get(section, {})
-        found += [f"{word} '{name}' is gone" for name in before if name not in after]
-        found += [f"{word} '{name}' is new" for name in after if name not in before]
+        gone, come = [n for n in before if n not in after], [n for n in after if n not in before]
+        found += [Difference(f"{word} '{n}' is gone", n not in allow_removed) for n in gone]
+        found += [Difference(f"{word} '{n}' is new", n not in allow_removed or section != "sinks") for n in come]
         for name, then in before.items():
             if name in after:
-                found += [f"{word} '{name}': {difference}" for difference in _changes(then, after[name])]
+                changed = _changes(then, after[name], crossing)
+                found += [Difference(f"{word} '{name}': {text}", refused) for text, refused in changed]
     return found
 
 
-def _changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def _changes(then: Mapping[str, Any], now: Mapping[str, Any], crossing: bool) -> list[tuple[str, bool]]:
     found = []
     for aspect in dict.fromkeys([*then, *now]):
         was, is_now = then.get(aspect), now.get(aspect)
-        if aspect == "fields":
-            found += _field_changes(was or [], is_now or [])
-        elif was != is_now:
-            found.append(f"{aspect} was {_shown(was)}, now {_shown(is_now)}")
+        if was == is_now or aspect == "was":
+            continue
+        text = f"{aspect} was {_shown(was)}, now {_shown(is_now)}"
+        match aspect:
+            case "state" if was and is_now:
+                told = changes(StateShape.from_json(was), StateShape.from_json(is_now))
+                found += [(change.text, change.refused) for change in told]
+            case "class":
+                found.append((text, was not in now.get("was", ())))
+            case "output":  # rows of the old columns may lie between units
+                found.append((text, crossing))
+            case _:
+                found.append((text, True))
     return found
-
-
-def _field_changes(was: list[str], is_now: list[str]) -> list[str]:
-    gone = [name for name in was if name not in is_now]
-    added = [name for name in is_now if name not in was]
-    if len(gone) == len(added) == 1:
-        return [f"state field '{gone[0]}' was renamed to '{added[0]}', or removed and another added"]
-    return [f"state field '{name}' was removed" for name in gone] + [
-        f"state field '{name}' was added" for name in added
-    ]
 
 
 def _shown(value: Any) -> str:

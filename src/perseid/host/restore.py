@@ -16,6 +16,7 @@ from perseid.engine.messages import Address, PartToRead, ShardToRestore
 from perseid.errors import CorruptData
 from perseid.host.apply import OperatorSpec
 from perseid.host.phases import Phases
+from perseid.state.evolution import as_declared
 from perseid.state.operator_state import spills
 from perseid.state.partition import merge_state, partition_processing_state
 from perseid.state.shard_state import ShardState
@@ -97,7 +98,7 @@ def _read(
     kind = "backup" if fetched and copy == "local" else copy
     phases.copies[kind] = phases.copies.get(kind, 0) + 1
     begun = time.monotonic()
-    state = state_of(header, buffers)
+    state = as_declared(state_of(header, buffers), spec.prototype, spec.name)
     phases.add("deserialise", begun)
     return state
 

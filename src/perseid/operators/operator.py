@@ -5,7 +5,8 @@ Each shard is an object of its own and sees one epoch at a time, in order, exact
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from perseid.state.timers import Timer
@@ -36,6 +37,9 @@ class Operator:
     ordered: ClassVar[bool] = True
     """False: rows of an epoch may come in any order. Faster, right for operators that do not care."""
 
+    state_version: ClassVar[int] = 1
+    """Of its fields: one more with every change for which there is a ``@perseid.migrate``."""
+
     context: Context
     """Epoch, time, watermark, shard and timers of the current call."""
 
@@ -45,6 +49,7 @@ class Operator:
     _timers: Timers
     _keyed: KeyedState
     _spilling: bool = False
+    _moved: Mapping[str, type] = MappingProxyType({})  # what ``perseid.moved`` was told in the driver
 
     def prepare(self, spark: SparkSession) -> None:
         """In the driver, once, before the application starts: what needs Spark to be found out. Most operators need nothing."""

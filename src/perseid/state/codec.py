@@ -19,6 +19,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from perseid.errors import CorruptData, OperatorFailed
+from perseid.state.moved import completed, found_moved
 
 _known: dict[tuple[str, str], type] = {}  # classes of operators run here, by module and qualified name
 
@@ -56,17 +57,21 @@ def decode(buffers: Sequence[memoryview | bytes | bytearray]) -> dict[str, Any]:
 def learn(cls: type) -> None:
     """Remember an operator's class and the classes its code refers to, as those a snapshot means by their names."""
     todo: list[type] = [cls]
+    seen: set[type] = set()
     while todo:
         found = todo.pop()
         name = (found.__module__, found.__qualname__)
-        if importable(found) or _known.get(name) is found:
+        if found in seen or importable(found) or _known.get(name) is found:
             continue
+        seen.add(found)  # two classes may have one name, after a cell of a notebook was run again
         _known[name] = found
         for member in [value for base in found.__mro__ for value in vars(base).values()]:
             member = getattr(member, "__func__", getattr(member, "fget", member))
             if isinstance(member, type):
                 todo.append(member)
             todo.extend(value for value in getattr(member, "__globals__", {}).values() if isinstance(value, type))
+    if not importable(cls):
+        _known[cls.__module__, cls.__qualname__] = cls
 
 
 class Pickler(pickle.Pickler):
@@ -133,23 +138,25 @@ def _by_value_pickler() -> Any:
 
 
 def _class_named(module: str, qualname: str, by_value: bytes) -> Any:
-    found = _find(module, qualname)
+    found = found_moved(module, qualname) or _find(module, qualname)
     if found is None:
         found = _known[(module, qualname)] = pickle.loads(by_value)
-    return found
+    return completed(found)
 
 
 class Unpickler(pickle.Unpickler):
-    """Finds classes of the user's script among those of the operators that run here."""
+    """Finds classes of the user's script among those of the operators that run here, and those that have moved where they are now."""
 
     def find_class(self, module: str, name: str) -> Any:
-        try:
-            return super().find_class(module, name)
-        except (AttributeError, ImportError):
-            found = _find(module, name)
-            if found is None:
-                raise
-            return found
+        found = found_moved(module, name)
+        if found is None:
+            try:
+                found = super().find_class(module, name)
+            except (AttributeError, ImportError):
+                found = _find(module, name)
+                if found is None:
+                    raise
+        return completed(found)
 
 
 def _find(module: str, qualname: str) -> Any | None:

@@ -43,6 +43,7 @@ class StateField:
     split: Callable[..., Any] | None = None
     merge: Callable[..., Any] | None = None
     spill: int | None = None  # bytes
+    was: str | None = None  # its name in earlier versions of the code
     name: str = ""
 
     def initial(self) -> Any:
@@ -71,6 +72,7 @@ def state(
     split: Callable[..., Any] | None = None,
     merge: Callable[..., Any] | None = None,
     spill: str | int | None = None,
+    was: str | None = None,
 ) -> Any:
     """Declare a field of an operator as state.
 
@@ -95,6 +97,8 @@ def state(
             merge=lambda parts: [pair for part in parts for pair in part],
         )
 
+    ``was`` is the name that the field had in an earlier version of the code: state of then is taken over.
+
     ``spill`` makes the field a dict by key that is larger than the memory it may use: at most so much of it is in memory, the
     rest on the machine's own disk. It needs no default. See ``perseid.Spilled``.
 
@@ -102,7 +106,11 @@ def state(
     """
     if spill is not None:
         return StateField(
-            default_factory=dict, split=split, merge=merge, spill=_spilling(spill, default, default_factory)
+            default_factory=dict,
+            split=split,
+            merge=merge,
+            spill=_spilling(spill, default, default_factory),
+            was=was,
         )
     if (default is MISSING) == (default_factory is None):
         came = "neither" if default is MISSING else "both"
@@ -127,7 +135,9 @@ def state(
         raise GraphError(
             f"state(element_size={element_size!r}): expected bytes, 1 or more, or a function of the field's value"
         )
-    return StateField(default, default_factory, sample, element_size, length, split, merge)
+    if was is not None and (not isinstance(was, str) or not was.isidentifier()):
+        raise GraphError(f"state(was={was!r}): expected the name that the field had before")
+    return StateField(default, default_factory, sample, element_size, length, split, merge, was=was)
 
 
 def fields_of(operator: type | object) -> dict[str, StateField]:

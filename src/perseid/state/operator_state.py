@@ -18,6 +18,7 @@ from perseid.errors import GraphChanged, OperatorFailed, OperatorMistake
 from perseid.state import codec
 from perseid.state.fields import StateField, fields_of
 from perseid.state.keyed import KeyedState
+from perseid.state.moved import learn_moved
 from perseid.state.results import Results, as_table
 from perseid.state.sizes import size_of
 from perseid.state.spilled import Spilled
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     AnyOperator = TypeVar("AnyOperator", bound=Operator)
 
 _ENGINE = frozenset(
-    {"_fields", "_timers", "_keyed", "_spilling", "context"}
+    {"_fields", "_timers", "_keyed", "_spilling", "_moved", "context"}
 )  # what an operator object has from here, not from the user
 _MISTAKES = (NameError, ImportError, NotImplementedError)  # raised by code that is wrong, never by a bad moment
 _TIMER_BYTES = 400  # of one pending timer: index, heap entry and the four values
@@ -57,6 +58,7 @@ def fresh(operator: AnyOperator) -> AnyOperator:
     else:
         own.update((name, field.initial()) for name, field in fields.items())
     codec.learn(type(operator))
+    learn_moved(operator._moved)
     return shard
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from perseid.state.codec import decode, encode
 from perseid.state.operator_state import capture, fresh, restore
+from perseid.state.shape import StateShape, shape_of
 from perseid.vocabulary import SLOTS, Epoch, SlotRange
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class ShardState:
     epoch: Epoch
     slots: SlotRange = (0, SLOTS)
     buffer: Mapping[Epoch, pa.Table] = field(default_factory=dict)  # output by epoch, not yet covered downstream
+    shape: StateShape | None = None  # of the code that wrote it; None: of this code
 
 
 def checkpoint_state(
@@ -49,7 +51,7 @@ def checkpoint_state(
     processing = capture(operator)
     if copy:
         processing = decode([bytes(piece) for piece in encode(processing)])
-    return ShardState(processing, epoch, slots, dict(buffer or {}))
+    return ShardState(processing, epoch, slots, dict(buffer or {}), shape_of(type(operator)))
 
 
 def restore_state(prototype: AnyOperator, state: ShardState | None) -> AnyOperator:

@@ -4,6 +4,7 @@ Invariant: different names give different paths, and no name leaves its folder: 
 filesystem are percent-encoded. Spec: L4, M1.
 
     app.json                                     the fingerprint of the graph the root belongs to
+    kept.json                                    the checkpoint before a change of the code, until a person lets it go
     key.json                                     the key with which snapshots prove who wrote them
     lease/<generation>.json                      who runs the application, one file for every start
     ledger/<generation>.jsonl                    what was admitted and committed
@@ -27,6 +28,7 @@ from perseid.vocabulary import CheckpointId, Epoch, Generation, OperatorName, So
 
 APP = "app.json"
 KEY = "key.json"
+KEPT = "kept.json"
 LEASES = "lease"
 LEDGERS = "ledger"
 JOURNALS = "journal"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from perseid.state.codec import decode, encode
+from perseid.state.shape import StateShape
 from perseid.state.shard_state import ShardState
 from perseid.storage.snapshots import SnapshotFile, read_snapshot, write_snapshot
 from perseid.storage.store import Store
@@ -29,7 +30,8 @@ def persisted(store: Store, file: SnapshotFile, *, local: Path | None = None) ->
 
 def header_of(shard: ShardId, state: ShardState) -> dict[str, Any]:
     """What the file says of itself."""
-    return {"operator": shard.operator, "index": shard.index, "epoch": state.epoch, "slots": list(state.slots)}
+    header = {"operator": shard.operator, "index": shard.index, "epoch": state.epoch, "slots": list(state.slots)}
+    return header if state.shape is None else {**header, "state": state.shape.to_json()}
 
 
 def buffers_of(state: ShardState) -> list[bytes | memoryview]:
@@ -42,4 +44,5 @@ def state_of(header: Mapping[str, Any], buffers: Sequence[memoryview]) -> ShardS
     processing = decode(buffers)
     buffer = processing.pop("buffer", {})
     first, last = header["slots"]
-    return ShardState(processing, Epoch(header["epoch"]), (first, last), buffer)
+    shape = StateShape.from_json(header["state"]) if "state" in header else None
+    return ShardState(processing, Epoch(header["epoch"]), (first, last), buffer, shape)

@@ -59,7 +59,9 @@ def test_the_page_has_every_setting_with_its_default() -> None:
 def test_an_unknown_setting_is_told_with_the_nearest_one(method: Any) -> None:
     with pytest.raises(SettingsError, match=r"hots: no such setting; did you mean hosts\?"):
         method(App("words"), hots=3)
-    with pytest.raises(SettingsError, match=r"colour: no such setting; there are align, available_now, .*trigger"):
+    with pytest.raises(
+        SettingsError, match=r"colour: no such setting; there are align, allow_removed, available_now, .*trigger"
+    ):
         method(App("words"), colour="red")
 
 

@@ -1,0 +1,102 @@
+"""An application whose code changes between two starts on one root."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+
+import perseid
+from perseid import App, GraphChanged, KeyedOperator, Operator, every, migrate, state
+from perseid.cli.check import checked
+from perseid.storage.kept_state import go_back, kept_state
+from perseid.storage.manifest import Checkpoints
+from perseid.storage.store import Store
+
+pytestmark = pytest.mark.spark
+
+
+class Old(KeyedOperator):
+    n: int = state(default=0)
+    unused: str = state(default="")
+
+    def process_key(self, key: Any, rows: pa.Table) -> Any:
+        self.n += rows.num_rows
+        yield {"id": key, "n": self.n}
+
+
+class New(KeyedOperator):
+    state_version = 2
+    rows: float = state(default=0.0)
+    largest: int = state(default=-1)
+
+    @migrate(from_version=1)
+    def renamed(fields: dict[str, Any]) -> dict[str, Any]:  # type: ignore[misc]
+        return {"rows": fields["n"]}
+
+    def process_key(self, key: Any, rows: pa.Table) -> Any:
+        self.rows += rows.num_rows
+        self.largest = max(self.largest, pc.max(rows["value"]).as_py())
+        yield {"id": key, "n": int(self.rows), "largest": self.largest}
+
+
+class Broken(New):
+    @migrate(from_version=1)
+    def renamed(fields: dict[str, Any]) -> dict[str, Any]:  # type: ignore[misc]
+        raise KeyError("no such field")
+
+
+def application(tmp_path: Path, operator: Operator, output: str, rows: int, sink: str = "out") -> App:
+    type(operator).__qualname__ = "Count"  # versions of one class
+    app = App("counts")
+    numbers = app.source("numbers", perseid.sources.generator({"id": "id % 10", "value": "id"}, rows=rows))
+    counts = numbers.stateful("count", operator, key="id", shards=2, output=output)
+    counts.sink(sink, perseid.sinks.parquet(tmp_path / sink))
+    return app
+
+
+def run(spark: SparkSession, tmp_path: Path, app: App, **settings: Any) -> None:
+    app.run(
+        spark, root=str(tmp_path / "root"), hosts=1, spares=0, max_rows_per_epoch=100, available_now=True,
+        checkpoint=perseid.checkpoints.parallel(every(seconds=1)), **settings,
+    )  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:the code has changed")
+def test_state_goes_on_under_new_code_and_back_under_the_old(spark: SparkSession, tmp_path: Path) -> None:
+    old, new, wide = Old(), New(), "id long, n long, largest long"
+    run(spark, tmp_path, application(tmp_path, old, "id long, n long", 500))
+    store = Store.at(str(tmp_path / "root"))
+    broken = application(tmp_path, Broken(), wide, 1_000)
+    assert any(one.refused and "no such field" in one.text for one in checked(store, broken.graph))
+    before = [(p, p.stat().st_mtime_ns) for p in sorted((tmp_path / "root" / "checkpoints").rglob("*"))]
+    with pytest.raises(GraphChanged, match=r"migration from version 1 raised KeyError"):
+        run(spark, tmp_path, broken)
+    assert [(p, p.stat().st_mtime_ns) for p in sorted((tmp_path / "root" / "checkpoints").rglob("*"))] == before
+    assert kept_state(store) is None
+    app = application(tmp_path, new, wide, 1_000)
+    assert not any(one.refused for one in checked(store, app.graph))
+    with pytest.raises(GraphChanged, match=r"sink 'out' is gone"):
+        run(spark, tmp_path, application(tmp_path, new, wide, 1_000, sink="other"))
+    run(spark, tmp_path, app)
+    out = spark.read.parquet(str(tmp_path / "out")).groupBy("id").max("n").collect()
+    assert {row["id"]: row["max(n)"] for row in out} == dict.fromkeys(range(10), 100)
+    kept = kept_state(store)
+    assert kept is not None and kept.checkpoint in [m.id for m in Checkpoints(store).newest_first()]
+    again = application(tmp_path, old, "id long, n long", 1_000)
+    assert any("newer than the code" in one.text for one in checked(store, again.graph) if one.refused)
+    assert go_back(store, Checkpoints(store)) == kept
+    run(spark, tmp_path, again)
+    assert kept_state(store) is None
+
+
+@pytest.mark.filterwarnings("ignore:the code has changed")
+def test_a_sink_that_was_named_may_be_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    run(spark, tmp_path, application(tmp_path, Old(), "id long, n long", 300))
+    other = application(tmp_path, Old(), "id long, n long", 600, sink="other")
+    run(spark, tmp_path, other, allow_removed=["out", "other"])
+    assert spark.read.parquet(str(tmp_path / "other")).count() == 30
