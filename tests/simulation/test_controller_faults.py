@@ -16,7 +16,7 @@ from perseid.errors import PropertyBroken
 from perseid.simulation.faults import FaultPlan, Planned, Storage
 from perseid.simulation.graphs import chain
 from perseid.simulation.jobs import JobFailed
-from perseid.simulation.root import Snapshot
+from perseid.simulation.root import Snapshot, checkpoint_of
 from perseid.simulation.scenario import Scenario, Times
 from perseid.simulation.site import Site
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, UnitName
@@ -210,5 +210,5 @@ def test_a_snapshot_written_after_its_checkpoint_was_given_up_does_not_stay(kill
     world = TestWorld(replace(calm(chain(1, shards=4), epochs=200, hosts=3), times=times))
     world.later(kill_ms, lambda: world.kill(world.controller.routing.of(OperatorName("o0"))[0].host))
     world.to_the_end()
-    kept = {int(path.partition("/")[0]) for path in world.root.files}
+    kept = set(map(checkpoint_of, world.root.files))
     assert kept <= world.root.manifests.keys(), "files of a checkpoint that is none"
