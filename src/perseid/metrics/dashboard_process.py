@@ -33,11 +33,16 @@ class DashboardProcess:
         )
         threading.Thread(target=self._listen, name="perseid-dashboard-address", daemon=True).start()
         if not self._said.wait(START_S) or not self.url:
-            error = (
-                self._process.stderr.read().strip() if self._process.poll() is not None and self._process.stderr else ""
-            )
+            raise PerseidError(f"the dashboard did not start: {self._why()}")
+
+    def _why(self) -> str:
+        """What it said of itself when it ended; it is ended if it has not."""
+        if not self._said.is_set():
             self.close()
-            raise PerseidError(f"the dashboard did not start: {error or f'no address within {START_S:g} s'}")
+            return f"no address within {START_S:g} s"
+        self.close()
+        said = self._process.stderr.read().strip() if self._process.stderr is not None else ""
+        return said or f"it ended with {self._process.returncode}"
 
     def close(self) -> None:
         """End it."""
