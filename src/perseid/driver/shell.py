@@ -12,6 +12,7 @@ import secrets
 import threading
 import time
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
@@ -336,7 +337,7 @@ class Shell:
         frames = self._frames[unit].recall(admitted, routing, self.hosts.addresses)
         return frames.node_to_run(stream)
 
-    def _unit_finished(self, unit: UnitName, admitted: Admitted, reports: dict[ShardId, Report]) -> None:
+    def _unit_finished(self, unit: UnitName, admitted: Admitted, reports: Mapping[ShardId, Report]) -> None:
         self.event_times.finished(unit, admitted, reports)
         if self.alignment is not None:
             taken = [source for source, (start, end) in admitted.slices.items() if start < end]

@@ -99,6 +99,7 @@ class SimulatedAdmission:
             driver.ledger,
             driver.world.scenario.admission,
             lambda newest_ms: max(driver.clock.now_ms, newest_ms),
+            lambda at_ms, idle: driver.reports.book.timer_due(at_ms, {}),
         )
         self._due_ms: int | None = None  # the next step
 

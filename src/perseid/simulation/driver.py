@@ -22,15 +22,17 @@ from perseid.engine.notices import Outcome
 from perseid.engine.root_history import history, partitioned, usable
 from perseid.engine.shard import Refusal
 from perseid.engine.stream_store import StreamStore
+from perseid.engine.unit_job import TaskFailed
 from perseid.graph.topology import UnitShape
 from perseid.scaling.routing import RoutingTable
 from perseid.simulation.admission import SimulatedAdmission, SimulatedLedger
 from perseid.simulation.disk import Came
 from perseid.simulation.host import Host, Link
 from perseid.simulation.hosts import Hosts
-from perseid.simulation.jobs import EpochJob, Job, JobFailed, ReplayJob, Stuck, failure_of, rebuilt
+from perseid.simulation.jobs import EpochJob, Job, ReplayJob, Stuck, rebuilt
 from perseid.simulation.loads import Loads
 from perseid.simulation.oracle import in_order, outlets
+from perseid.simulation.reports import SimulatedReports
 from perseid.simulation.root import slices
 from perseid.simulation.storage_worker import SimulatedStorageWorker
 from perseid.simulation.streams import SimulatedStreamRows
@@ -74,11 +76,11 @@ class SimulatedDriver:
             self, lambda stream, epoch, routing: rebuilt(self, producers[stream], epoch, routing)
         )
         self.streams = StreamStore({s.name: s.preservation for s in self.topology.streams}, self.blocks)
-        self.reports: dict[ShardId, msg.Report] = {}  # the newest of every shard
         self.hosts = Hosts(self)
         self.backups = HostBackups(
             self.topology, self.hosts.send, self._addresses, lambda *_: None, lambda: self.controller.routing
         )
+        self.reports = SimulatedReports(self)
         self.admission = SimulatedAdmission(self)
         self.storage_worker = SimulatedStorageWorker(self)
         self.loads = Loads(self, world.scenario.load) if world.scenario.load is not None else None
@@ -139,7 +141,7 @@ class SimulatedDriver:
             self.handle(what)
             return
         if isinstance(what, msg.Report) and not host.dropped:
-            self.reports[what.shard] = what
+            self.reports.heard(host, what)
         elif isinstance(what, msg.BackedUp) and not host.dropped:
             self.backups.told(host.id, what)
         elif isinstance(what, msg.LoadMeasured) and self.loads is not None:
@@ -196,6 +198,7 @@ class SimulatedDriver:
                 self.hosts.drop(self.hosts.all[host])
                 self.backups.lost(host)
             case do.RestoreShards(host):
+                self.reports.book.forget([route.shard for route, _, _ in command.shards])
                 backup = self.backups.address
                 self.hosts.send(host, self.hosts.homes.restore(command, self.topology.unit_of, backup))
             case do.AskSizes():
@@ -212,7 +215,10 @@ class SimulatedDriver:
             case do.WritePartition():
                 self.world.witness.divided(self, command)
                 self.storage_worker.submit(command)
+            case notices.ScaleGivenUp():
+                self.reports.book.keep_only(self.controller.routing.routes)
             case notices.Scaled(request, before):
+                self.reports.book.keep_only(self.controller.routing.routes)
                 self.world.scaled(len(request.slots), before)
             case do.AskToScale(wish):
                 if self.loads is not None:
@@ -225,6 +231,7 @@ class SimulatedDriver:
             case do.OfferInflight(inflight):
                 self.streams.offer(inflight)
             case notices.RecoveryStarted(reason):
+                self.reports.book.keep_only(self.controller.routing.routes)
                 self.world.recovery_began(self.generation, reason)
             case notices.RecoveryFinished(plan, duration_ms):
                 self.world.recovery_ended(plan, duration_ms)
@@ -264,29 +271,29 @@ class SimulatedDriver:
     # -- what jobs ask --------------------------------------------------------------------------------------------
 
     def reach(self, routing: RoutingTable, shards: Iterable[ShardId]) -> None:
-        """Raise ``JobFailed`` if a task cannot reach one of these shards' hosts, ``Stuck`` if it has to wait for it."""
+        """Raise ``TaskFailed`` if a task cannot reach one of these shards' hosts, ``Stuck`` if it has to wait for it."""
         now = self.clock.now_ms
-        for id in {routing.routes[shard].host for shard in shards}:
+        for id, shard in {routing.routes[shard].host: shard for shard in shards}.items():
             assert id is not None
             host = self.hosts.all[id]
             if not host.alive or now < host.machine.cut_off_ms:
-                raise JobFailed("host", f"host {id} cannot be reached", (id,))
+                raise TaskFailed("host", f"host {id} cannot be reached", host=id, shard=shard)
             if now < host.machine.asleep_ms:
                 raise Stuck
 
     def ask(self, routing: RoutingTable, request: msg.Request, rows: Came | None) -> State:
-        """Ask a shard. Raises ``JobFailed`` or ``Stuck``."""
+        """Ask a shard. Raises ``TaskFailed`` or ``Stuck``."""
         id = routing.routes[request.shard].host
         assert id is not None
         host = self.hosts.all[id]
         now, machine = self.clock.now_ms, host.machine
         if not host.alive or now < machine.cut_off_ms:
-            raise JobFailed("host", f"host {id} cannot be reached", (id,))
+            raise TaskFailed("host", f"host {id} cannot be reached", host=id, shard=request.shard)
         if now < machine.asleep_ms:
             raise Stuck
         found = host.logic.ask(request, rows)
         if isinstance(found, Refusal):
-            raise failure_of(found, request.shard)
+            raise TaskFailed(found.kind, found.message, host=None, shard=request.shard)
         return found.answer or ()
 
     def ask_late(self, routing: RoutingTable, request: msg.ApplyEpoch, rows: Came) -> None:

@@ -6,37 +6,43 @@ again, outlive their job, or are cut short (``Scenario.mishaps``), as Spark's ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.messages import ApplyEpoch, RecallAnswer, Request
-from perseid.engine.shard import Refusal
-from perseid.engine.stream_store import StreamGone
-from perseid.errors import CorruptData, Fenced, StorageFailed
+from perseid.engine.reports import NoReport
+from perseid.engine.unit_job import (
+    LEFT_OUT_MS,
+    REPORT_LIMIT_MS,
+    Cancelled,
+    Replay,
+    TaskFailed,
+    left_out,
+    released,
+    replay_again,
+    replay_groups,
+    unit_failed,
+)
+from perseid.errors import PerseidError, PropertyBroken
 from perseid.scaling.routing import Route, RoutingTable
 from perseid.simulation.checkers import broken
 from perseid.simulation.disk import Came
 from perseid.simulation.streams import Block
 from perseid.simulation.values import NO_ROWS, Rows, State, answers, event_time_ms, share, together
+from perseid.storage.records import Admitted
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, UnitName
 
 if TYPE_CHECKING:
     from perseid.simulation.driver import SimulatedDriver
 
-REPLAY_EPOCHS = 16
-_KINDS: Mapping[str, on.FailureKind] = {
-    "raised": "operator",
-    "mistake": "mistake",
-    "poisoned": "poisoned",
-    "gap": "poisoned",
-    "released": "released",
-}
+GATHER_MS = 5  # how often a job looks for reports that are on their way,
+LOOK_MS = 100  # and for those that are late
 
 
 class JobFailed(Exception):
-    """A task failed for good."""
+    """Something else fails a job (``World.spoiled``)."""
 
     def __init__(
         self, kind: on.FailureKind, message: str, hosts: tuple[HostId, ...] = (), shards: tuple[ShardId, ...] = ()
@@ -54,6 +60,7 @@ class Job:
 
     def __init__(self, driver: SimulatedDriver, command: do.RunEpoch | do.ReplayShards) -> None:
         self.driver, self.world = driver, driver.world
+        self.command = command
         self.unit: UnitName = command.unit
         self.attempt, self.routing, self.again = command.attempt, command.routing, command.again
         self.shape = driver.topology.unit(command.unit)
@@ -70,7 +77,7 @@ class Job:
             self.world.clock.at(self.driver.asleep_ms, self._step, action, args)
             return
         if self.cancelled:
-            self.fail("cancelled", "taken back")
+            self._failed(Cancelled("taken back"))
             return
         try:
             action(*args)
@@ -78,22 +85,25 @@ class Job:
             self.step(action, 40, *args)
         except JobFailed as error:
             self.fail(error.kind, error.message, error.hosts, error.shards)
-        except StreamGone as error:
-            self.fail("released", str(error))
-        except Fenced as error:
-            self.fail("fenced", str(error))
-        except StorageFailed as error:
-            self.fail("storage", str(error))
-        except CorruptData as error:
-            self.fail("corrupt", str(error))
+        except PropertyBroken:
+            raise
+        except (TaskFailed, PerseidError) as error:
+            self._failed(error)
 
     def fail(
         self, kind: on.FailureKind, message: str, hosts: tuple[HostId, ...] = (), shards: tuple[ShardId, ...] = ()
     ) -> None:
+        self._told(on.UnitFailed(self.unit, self.epoch, self.attempt, kind, message, hosts, shards))
+
+    def _failed(self, error: BaseException) -> None:
+        driver = self.driver
+        self._told(unit_failed(self.command, error, cancelled=self.cancelled, taken_over=lambda: driver.fenced))
+
+    def _told(self, failed: on.UnitFailed) -> None:
         if not self.ended:
             self.end()
             self.outlived()
-            self.driver.tell(on.UnitFailed(self.unit, self.epoch, self.attempt, kind, message, hosts, shards), 3)
+            self.driver.tell(failed, 3)
 
     def end(self) -> None:
         self.ended = True
@@ -106,8 +116,9 @@ class Job:
     def outlived(self) -> None:
         """Tasks that do not hear at once that their job is over."""
 
-    def released(self, operator: OperatorName, consumed: Epoch, covered: Epoch) -> Epoch:
-        return min(consumed, covered) if operator in self.driver.topology.retaining else consumed
+    def missing(self, shards: Iterable[ShardId], epoch: Epoch) -> list[ShardId]:
+        """Shards that have not reported this epoch."""
+        return self.driver.reports.book.missing(shards, epoch)
 
     def input(self, epoch: Epoch) -> Rows:
         """The unit's rows of an epoch."""
@@ -122,9 +133,12 @@ class EpochJob(Job):
 
     def __init__(self, driver: SimulatedDriver, command: do.RunEpoch) -> None:
         super().__init__(driver, command)
-        self.command = command
+        self.run = command
         self.operators = driver.order[self.unit]
+        self.release = released(self.operators, driver.topology.retaining, command.release, command.release_covered)
+        self.shards = command.routing.shards_of(self.operators)
         self.said: dict[OperatorName, Rows] = {}
+        self.came: dict[OperatorName, Rows] = {}
         self.waiting: list[tuple[ApplyEpoch, Came]] = []
         self.states: dict[ShardId, State] = {}
         self.whole: Rows | None = None
@@ -132,11 +146,11 @@ class EpochJob(Job):
 
     @property
     def epoch(self) -> Epoch:
-        return self.command.epoch
+        return self.run.epoch
 
     def _next_operator(self) -> None:
         if self.whole is None:
-            spoiled = self.world.spoiled(self.command)
+            spoiled = self.world.spoiled(self.run)
             if spoiled is not None:
                 raise spoiled
             self.whole = self.input(self.epoch)
@@ -146,21 +160,20 @@ class EpochJob(Job):
         operator = self.operators[len(self.said)]
         feeders = self.shape.feeders.get(operator)
         rows = together([self.said[o] for o in sorted(feeders)]) if feeders else self.whole
-        release = self.released(operator, self.command.release, self.command.release_covered)
-        epoch, version, routes, now = (
-            self.epoch,
-            self.routing.version,
-            self.routing.of(operator),
-            self.world.clock.now_ms,
-        )
-        self.waiting = [
-            (ApplyEpoch(r.shard, epoch, version, release, now, at_ms=now), Came(rows, share(rows, r.slots)))
-            for r in routes
-        ]
+        self.came[operator] = rows
+        self.waiting = self._requests(operator)
         self.states = {}
         if len(self.waiting) > 1:
             self.world.random.shuffle(self.waiting)
         self._ask(operator, rows)
+
+    def _requests(self, operator: OperatorName) -> list[tuple[ApplyEpoch, Came]]:
+        epoch, version, now = self.epoch, self.routing.version, self.world.clock.now_ms
+        rows, release = self.came[operator], self.release[operator]
+        return [
+            (ApplyEpoch(r.shard, epoch, version, release, now, at_ms=now), Came(rows, share(rows, r.slots)))
+            for r in self.routing.of(operator)
+        ]
 
     def _ask(self, operator: OperatorName, rows: Rows) -> None:
         size = -(-len(self.routing.of(operator)) // self.world.scenario.chunks)
@@ -193,6 +206,35 @@ class EpochJob(Job):
             world.root.write_sink(driver.generation, world.clock.now_ms, self.unit, admitted, rows)
         if not driver.fenced:  # such a driver wrote nothing: the epoch was there
             world.witness.sink_written(self.unit, self.epoch, rows)
+        self._gather(LEFT_OUT_MS)
+
+    def _gather(self, left_ms: int) -> None:
+        """Wait for reports, which come a moment behind the answers."""
+        if not self.missing(self.shards, self.epoch):
+            self._finished()
+        elif left_ms <= 0:
+            self._left_out()
+        else:
+            self.step(self._gather, GATHER_MS, left_ms - GATHER_MS)
+
+    def _left_out(self) -> None:
+        """Ask once more whom nobody has asked, as it seems."""
+        for operator in left_out(self.missing(self.shards, self.epoch)):
+            for request, came in self._requests(operator):
+                self.driver.ask(self.routing, request, came)
+        self._await_reports(REPORT_LIMIT_MS)
+
+    def _await_reports(self, left_ms: int) -> None:
+        missing = self.missing(self.shards, self.epoch)
+        if not missing:
+            self._finished()
+        elif left_ms <= 0:
+            raise NoReport(self.epoch, missing, REPORT_LIMIT_MS / 1000)
+        else:
+            self.step(self._await_reports, LOOK_MS, left_ms - LOOK_MS)
+
+    def _finished(self) -> None:
+        driver = self.driver
         self.end()
         driver.unit_finished(self.unit, self.epoch, {o: event_time_ms(rows) for o, rows in self.said.items()})
         driver.tell(on.UnitFinished(self.unit, self.epoch, self.attempt), 1)
@@ -209,47 +251,63 @@ class ReplayJob(Job):
 
     def __init__(self, driver: SimulatedDriver, command: do.ReplayShards) -> None:
         super().__init__(driver, command)
-        self.command = command
-        self.lost = frozenset(command.shards)
-        self.operators = [
-            o for o in driver.order[self.unit] if any(s.operator == o for s in self.lost) or self._stood_on(o)
-        ]
-        self.asked = [s for s in self.routing.shards_of(self.operators) if s in self.lost or self._stood_on(s.operator)]
-        self.step(self._feed, self.world.some("replay"), command.first)
+        self.feed = command
+        epochs = (driver.admitted(Epoch(number)) for number in range(command.first, command.last + 1))
+        self.groups = replay_groups(epochs, lambda admitted: sum(b - a for a, b in admitted.slices.values()))
+        self.release = released(driver.order[self.unit], driver.topology.retaining, command.release, Epoch(0))
+        self.step(self._next_group, self.world.some("replay"))
 
     @property
     def epoch(self) -> Epoch:
-        return self.command.last
+        return self.feed.last
 
-    def _stood_on(self, operator: OperatorName) -> bool:
-        return any(operator in self.shape.feeders.get(s.operator, ()) for s in self.lost)
-
-    def _feed(self, first: Epoch) -> None:
-        last = min(self.command.last, first + REPLAY_EPOCHS - 1)
-        self.driver.reach(self.routing, self.asked)  # before anything is applied: a task that waits has applied nothing
-        for number in range(first, last + 1):
-            self._one(Epoch(number))
-        self.driver.replayed(self.unit, self.lost, first, Epoch(last))
-        if last == self.command.last:
-            self.end()
-            self.driver.tell(on.ReplayFinished(self.unit, self.attempt), 2)
+    def _next_group(self) -> None:
+        group = next(self.groups, None)
+        if group is None:
+            self._await_reports(REPORT_LIMIT_MS)
         else:
-            pace = self.driver.pace_of(self.routing, self.shape)
-            self.step(self._feed, int(self.world.some("replay") * pace), Epoch(last + 1))
+            self._feed(group)
 
-    def _one(self, epoch: Epoch) -> None:
+    def _feed(self, group: list[Admitted]) -> None:
+        lost = frozenset(self.feed.shards)
+        replay = Replay(self.shape, lost)
+        operators = [o for o in self.driver.order[self.unit] if o in replay.operators]
+        asked = [s for s in self.routing.shards_of(operators) if replay.feeds(s) or replay.recalls(s)]
+        try:
+            self.driver.reach(self.routing, asked)  # before anything is applied: a task that waits has applied nothing
+        except Stuck:
+            self.step(self._feed, 40, group)
+            return
+        for admitted in group:
+            self._one(replay, operators, admitted.epoch)
+        self._fed(group, operators, LEFT_OUT_MS)
+
+    def _fed(self, group: list[Admitted], operators: list[OperatorName], left_ms: int) -> None:
+        lost, last = frozenset(self.feed.shards), group[-1].epoch
+        missing = self.missing(lost, last)
+        if missing and left_ms > 0:
+            self.step(self._fed, GATHER_MS, group, operators, left_ms - GATHER_MS)
+            return
+        again = replay_again(missing, lost)
+        if again:
+            self._one(Replay(self.shape, again), operators, last)
+        self.driver.replayed(self.unit, lost, group[0].epoch, last)
+        pace = self.driver.pace_of(self.routing, self.shape)
+        self.step(self._next_group, int(self.world.some("replay") * pace) if last < self.feed.last else 0)
+
+    def _one(self, replay: Replay, operators: list[OperatorName], epoch: Epoch) -> None:
         whole = self.input(epoch)
         said: dict[OperatorName, Rows] = {}
-        for operator in self.operators:
+        for operator in operators:
             feeders = self.shape.feeders.get(operator)
             rows = together([said[o] for o in sorted(feeders)]) if feeders else whole
-            release = self.released(operator, self.command.release, Epoch(0))
-            wanted = self._stood_on(operator)
+            wanted = operator in replay.stood_on
             states = []
             for route in self.routing.of(operator):
-                recall = route.shard not in self.lost
-                if recall and not wanted:
+                recall = replay.recalls(route.shard)
+                if not recall and not replay.feeds(route.shard):
                     continue
+                release = self.release[operator]
                 states.append(
                     self.driver.ask(self.routing, *self._request(route, epoch, rows, release, wanted, recall))
                 )
@@ -265,6 +323,16 @@ class ReplayJob(Job):
         request = ApplyEpoch(route.shard, epoch, version, release, 0, at_ms=self.world.clock.now_ms, wanted=wanted)
         return request, Came(rows, share(rows, route.slots))
 
+    def _await_reports(self, left_ms: int) -> None:
+        missing = self.missing(self.feed.shards, self.feed.last)
+        if not missing:
+            self.end()
+            self.driver.tell(on.ReplayFinished(self.unit, self.attempt), 2)
+        elif left_ms <= 0:
+            raise NoReport(self.feed.last, missing, REPORT_LIMIT_MS / 1000)
+        else:
+            self.step(self._await_reports, LOOK_MS, left_ms - LOOK_MS)
+
 
 def rebuilt(driver: SimulatedDriver, unit: UnitName, epoch: Epoch, routing: RoutingTable) -> Rows:
     """A unit's output of an epoch once more, from the answers its hosts keep."""
@@ -279,9 +347,3 @@ def rebuilt(driver: SimulatedDriver, unit: UnitName, epoch: Epoch, routing: Rout
         ]
         said.append(answers(states, NO_ROWS))
     return together(said)
-
-
-def failure_of(refusal: Refusal, shard: ShardId) -> JobFailed:
-    """How a refusal fails the job."""
-    kind = _KINDS.get(refusal.kind, "other")
-    return JobFailed(kind, refusal.message, (), (shard,) if kind in ("operator", "mistake", "poisoned") else ())

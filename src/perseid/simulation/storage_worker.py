@@ -10,8 +10,9 @@ from perseid.driver.backups import HostsToldOfCheckpoints
 from perseid.engine import commands as do
 from perseid.engine.root_history import needs
 from perseid.engine.storage_steps import StorageSteps
+from perseid.engine.unit_job import TaskFailed
 from perseid.errors import PerseidError, PropertyBroken
-from perseid.simulation.jobs import JobFailed, Stuck
+from perseid.simulation.jobs import Stuck
 from perseid.simulation.root import Manifest
 from perseid.vocabulary import CheckpointId, Offset, OperatorName, SourceName
 
@@ -92,7 +93,7 @@ class SimulatedStorageWorker:
             self._steps.carry_out(command)
         except PropertyBroken:
             raise  # what a checker says is no trouble of storage
-        except (PerseidError, JobFailed, Stuck) as error:
+        except (PerseidError, TaskFailed, Stuck) as error:
             self._steps.failed(command, str(error))
 
     def _trim_source(self, source: SourceName, start: Offset) -> None:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from perseid.channel.connection import Address
 from perseid.channel.rows import EPOCH
 from perseid.clocks import steady_ms
+from perseid.engine.unit_job import Replay
 from perseid.graph.graph import Graph, Unit
 from perseid.graph.nodes import EpochInfo, SinkNode, SourceNode, StatefulNode, TransformNode, UnionNode
 from perseid.scaling.routing import RoutingTable
@@ -71,7 +72,7 @@ class Frames:
     def replay(
         self,
         epochs: list[Admitted],
-        shards: frozenset[ShardId],
+        replay: Replay,
         routing: RoutingTable,
         addresses: Mapping[HostId, Address],
         *,
@@ -79,23 +80,17 @@ class Frames:
         set_aside: Mapping[Epoch, frozenset[OperatorName]],
     ) -> Iterator[tuple[Epoch, list[DataFrame]]]:
         """DataFrames that, once run, have fed these epochs to these shards and to nobody else, and up to which epoch."""
-        lost = {shard.operator for shard in shards}
-        stacked = any(feeders_of(self.graph, o) for o in lost)
-        if not stacked:
+        if not replay.stood_on:
             together = (
-                self._replay_together(o, epochs, shards, routing, addresses, release, set_aside) for o in sorted(lost)
+                self._replay_together(o, epochs, replay.lost, routing, addresses, release, set_aside)
+                for o in sorted(replay.lost_operators)
             )
             yield epochs[-1].epoch, list(together)
             return
         for admitted in epochs:
             aside = set_aside.get(admitted.epoch, frozenset())
-            one = EpochFrames(self, admitted, routing, addresses, release, aside, only=shards)
-            yield admitted.epoch, [one.node(o) for o in self._lowest(lost)]
-
-    def _lowest(self, operators: set[OperatorName]) -> list[str]:
-        """Those that no other one of them stands on: running these runs them all."""
-        below = set().union(*(feeders_of(self.graph, o) for o in operators))
-        return sorted(o for o in operators if o not in below)
+            one = EpochFrames(self, admitted, routing, addresses, release, aside, replay=replay)
+            yield admitted.epoch, [one.node(o) for o in sorted(replay.lowest)]
 
     def _replay_together(
         self,
@@ -187,7 +182,7 @@ class EpochFrames:
         release: Mapping[OperatorName, Epoch],
         set_aside: frozenset[OperatorName],
         find: bool = False,
-        only: frozenset[ShardId] | None = None,
+        replay: Replay | None = None,
         recall: bool = False,
     ) -> None:
         self._frames = frames
@@ -197,7 +192,7 @@ class EpochFrames:
         self._release = release
         self._set_aside = set_aside
         self._find = find
-        self._only = only
+        self._replay = replay
         self._recall = recall
         self.check: Callable[[], None] = lambda: None  # raises when the epoch was taken back; planning takes its time
         self._built: dict[str, DataFrame] = {}
@@ -208,7 +203,7 @@ class EpochFrames:
         if name not in self._built:
             self.check()
             df = self._build(name)
-            again = self._recall or self._only is not None  # then hosts have kept what is read often
+            again = self._recall or self._replay is not None  # then hosts have kept what is read often
             if not again and self._read_often(name):
                 df = df.persist(StorageLevel.MEMORY_AND_DISK)
                 self._kept.append(df)
@@ -275,11 +270,10 @@ class EpochFrames:
     def _stateful(self, node: StatefulNode) -> tuple[DataFrame, Exchange]:
         routes = self._routing.of(OperatorName(node.name))
         only, recalled, wanted = None, frozenset[int](), True
-        if self._only is not None:
-            only = frozenset(s.index for s in self._only if s.operator == node.name)
-            wanted = any(node.name in feeders_of(self._frames.graph, s.operator) for s in self._only)
-            if wanted:  # a lost operator stands on this one: its other shards say again what they said
-                recalled = frozenset(r.shard.index for r in routes) - only
+        if (replay := self._replay) is not None:
+            only = frozenset(r.shard.index for r in routes if replay.feeds(r.shard))
+            recalled = frozenset(r.shard.index for r in routes if replay.recalls(r.shard))
+            wanted = node.name in replay.stood_on
         if self._recall:
             recalled = frozenset(r.shard.index for r in routes)
         return self._frames._exchange(

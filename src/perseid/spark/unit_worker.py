@@ -13,11 +13,22 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from perseid.channel.connection import Address
-from perseid.driver.reports import NoReport, Report, Reports
+from perseid.driver.reports import Report, Reports
 from perseid.engine import commands as do
 from perseid.engine import events as on
-from perseid.engine.stream_store import StreamGone, StreamStore
-from perseid.errors import CorruptData, Fenced, MalformedLine, PerseidError, StorageFailed
+from perseid.engine.stream_store import StreamStore
+from perseid.engine.unit_job import (
+    LEFT_OUT_MS,
+    Cancelled,
+    Replay,
+    TaskFailed,
+    left_out,
+    released,
+    replay_again,
+    replay_groups,
+    unit_failed,
+)
+from perseid.errors import Fenced, MalformedLine, PerseidError
 from perseid.graph.graph import Graph, Unit
 from perseid.graph.nodes import SinkNode, SourceNode
 from perseid.graph.topology import UnitShape
@@ -40,25 +51,7 @@ from perseid.vocabulary import Attempt, Epoch, HostId, OperatorName, ShardId, So
 NO_SPACE = os.strerror(errno.ENOSPC)
 BAD_CHECKSUM = "CRC checksum verification failed"  # as Parquet says it
 DATA_EXCEPTION = "22"  # SQL states of what rows do to an expression: division by zero, a text that is no number
-REPORTS_S = 0.3  # until a shard that has not reported an epoch is taken for one that was not asked
-REPLAY_EPOCHS = 16
-REPLAY_ROWS = 2_000_000
-_KINDS: Mapping[str, on.FailureKind] = {
-    "host": "host",
-    "raised": "operator",
-    "mistake": "mistake",
-    "poisoned": "poisoned",
-    "gap": "poisoned",
-    "released": "released",
-    "storage": "storage",
-}
-
-
 OWN_SINKS = (EpochFolders, MemorySink, ConsoleSink, NoopSink)  # others run code of the user
-
-
-class Cancelled(Exception):
-    """The controller took the job back."""
 
 
 class UnitWorker:
@@ -78,7 +71,7 @@ class UnitWorker:
         reports: Reports,
         addresses: Callable[[], dict[HostId, Address]],
         post: Callable[[on.Event], None],
-        finished: Callable[[UnitName, Admitted, dict[ShardId, Report]], None],
+        finished: Callable[[UnitName, Admitted, Mapping[ShardId, Report]], None],
         put_aside: Callable[[str, Epoch, Aside], None],
     ) -> None:
         self._spark, self._graph, self._unit, self._shape = spark, graph, unit, shape
@@ -167,7 +160,7 @@ class UnitWorker:
                     self._check(command.attempt)
                     self._write(node, admitted, frames)
             shards = command.routing.shards_of(self._shape.operators)
-            for operator in self._left_out(shards, command.epoch, frames.check):
+            for operator in left_out(self._missing(shards, command.epoch, frames.check)):
                 self._check(command.attempt)
                 _run_for_effect(frames.node(operator))
         finally:
@@ -227,16 +220,12 @@ class UnitWorker:
         frames.check()
         sink.write(admitted.epoch, admitted.digest, df)
 
-    def _left_out(self, shards: Collection[ShardId], epoch: Epoch, check: Callable[[], None]) -> list[OperatorName]:
-        """Operators that Spark did not run, or not all of, since nobody needed their output. Their state needs the epoch all the same.
-
-        Behind them a transform keeps no row, a join has an empty side, a limit has enough, or a function of the user does not look.
-        """
-        missing = self._reports.missing(shards, epoch, REPORTS_S, check)
-        return sorted({shard.operator for shard in missing})
+    def _missing(self, shards: Collection[ShardId], epoch: Epoch, check: Callable[[], None]) -> list[ShardId]:
+        """Shards that were not asked, as it seems."""
+        return self._reports.missing(shards, epoch, LEFT_OUT_MS / 1000, check)
 
     def _released(self, consumed: Epoch, covered: Epoch) -> dict[OperatorName, Epoch]:
-        return {o: min(consumed, covered) if o in self._retaining else consumed for o in self._shape.operators}
+        return released(self._shape.operators, self._retaining, consumed, covered)
 
     def _admitted(self, epoch: Epoch) -> Admitted:
         admitted = self._ledger.admitted(epoch)
@@ -246,17 +235,9 @@ class UnitWorker:
     # -- replays --------------------------------------------------------------------------------------------------
 
     def _replay(self, command: do.ReplayShards) -> on.Event:
-        group: list[Admitted] = []
-        rows = 0
-        for number in range(command.first, command.last + 1):
-            admitted = self._admitted(Epoch(number))
-            more = self._rows(admitted)
-            if group and (len(group) == REPLAY_EPOCHS or rows + more > REPLAY_ROWS):
-                self._feed_without_malformed(command, group)
-                group, rows = [], 0
-            group.append(admitted)
-            rows += more
-        self._feed_without_malformed(command, group)
+        epochs = (self._admitted(Epoch(number)) for number in range(command.first, command.last + 1))
+        for group in replay_groups(epochs, self._rows):
+            self._feed_without_malformed(command, group)
         self._reports.of_epoch(command.shards, command.last, check=functools.partial(self._check, command.attempt))
         return on.ReplayFinished(self._name, command.attempt)
 
@@ -278,20 +259,19 @@ class UnitWorker:
     def _feed_to(self, shards: frozenset[ShardId], command: do.ReplayShards, group: list[Admitted]) -> None:
         frames = self._frames.replay(
             group,
-            shards,
+            Replay(self._shape, shards),
             command.routing,
             self._addresses(),
             release=self._released(command.release, Epoch(0)),
             set_aside=command.set_aside,
         )
-        operators = {shard.operator for shard in shards}
+        check = functools.partial(self._check, command.attempt)
         for epoch, together in frames:
             for df in together:
-                self._check(command.attempt)
+                check()
                 _run_for_effect(df)
-            left_out = set(self._left_out(shards, epoch, functools.partial(self._check, command.attempt)))
-            if left_out and left_out < operators:  # else they were run, and a host that does not answer will be noticed
-                some = frozenset(shard for shard in shards if shard.operator in left_out)
+            some = replay_again(self._missing(shards, epoch, check), shards)
+            if some:
                 self._feed_to(some, command, [admitted for admitted in group if admitted.epoch == epoch])
 
     # -- failures -------------------------------------------------------------------------------------------------
@@ -301,31 +281,15 @@ class UnitWorker:
         text = str(error)
         found = failure_in(text)
         if found is not None:
-            kind = _KINDS.get(found.kind, "other")
-            return on.UnitFailed(
-                self._name,
-                epoch,
-                command.attempt,
-                kind,
-                found.message,
-                hosts=(found.host,) if kind == "host" else (),
-                shards=(found.shard,) if kind in ("operator", "mistake", "poisoned") else (),
-            )
-        kind = "fenced" if isinstance(error, Fenced) else "released" if isinstance(error, StreamGone) else "other"
-        if isinstance(error, StorageFailed) or NO_SPACE in text:
-            kind = "storage"
-        elif isinstance(error, CorruptData) or BAD_CHECKSUM in text:
-            kind = "corrupt"
-        elif isinstance(error, PySparkException) and (error.getSqlState() or "").startswith(DATA_EXCEPTION):
-            kind = "mistake"
-        elif isinstance(error, NoReport):
-            kind = "unreported"
-        if kind in ("other", "storage") and self._taken_over():  # which removes what our tasks were writing
-            kind = "fenced"
-        if command.attempt in self._cancelled:
-            kind = "cancelled"
-        message = f"unit {self._name!r}, epoch {epoch}: {type(error).__name__}: {_without_stack(text)}"
-        return on.UnitFailed(self._name, epoch, command.attempt, kind, message)
+            error = TaskFailed(found.kind, found.message, host=found.host, shard=found.shard)
+        return unit_failed(
+            command,
+            error,
+            cancelled=command.attempt in self._cancelled,
+            taken_over=self._taken_over,
+            kind=_kind_in(error, text),
+            message=f"unit {self._name!r}, epoch {epoch}: {type(error).__name__}: {_without_stack(text)}",
+        )
 
     def _taken_over(self) -> bool:
         try:
@@ -335,6 +299,17 @@ class UnitWorker:
         except PerseidError:
             pass
         return False
+
+
+def _kind_in(error: BaseException, text: str) -> on.FailureKind | None:
+    """What Spark's words tell of a failure that its exception's type does not; None: no more."""
+    if NO_SPACE in text:
+        return "storage"
+    if BAD_CHECKSUM in text:
+        return "corrupt"
+    if isinstance(error, PySparkException) and (error.getSqlState() or "").startswith(DATA_EXCEPTION):
+        return "mistake"
+    return None
 
 
 def _run_for_effect(df: DataFrame) -> None:

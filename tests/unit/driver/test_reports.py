@@ -6,8 +6,9 @@ import threading
 
 import pytest
 
-from perseid.driver.reports import NoReport, Reports
-from perseid.spark.unit_worker import Cancelled
+from perseid.driver.reports import Reports
+from perseid.engine.reports import NoReport
+from perseid.engine.unit_job import Cancelled
 from perseid.vocabulary import Epoch, OperatorName, ShardId
 
 SHARD = ShardId(OperatorName("count"), 0)
