@@ -49,23 +49,19 @@ class Cancelled(Exception):
     """The controller took the job back."""
 
 
+_KIND_OF: tuple[tuple[type[BaseException], on.FailureKind], ...] = (
+    (Cancelled, "cancelled"),
+    (Fenced, "fenced"),
+    (StreamGone, "released"),
+    (StorageFailed, "storage"),
+    (CorruptData, "corrupt"),
+    (NoReport, "unreported"),
+)
+
+
 def kind_of(error: BaseException) -> on.FailureKind:
     """What failed, if it was no task."""
-    match error:
-        case Cancelled():
-            return "cancelled"
-        case Fenced():
-            return "fenced"
-        case StreamGone():
-            return "released"
-        case StorageFailed():
-            return "storage"
-        case CorruptData():
-            return "corrupt"
-        case NoReport():
-            return "unreported"
-        case _:
-            return "other"
+    return next((kind for of, kind in _KIND_OF if isinstance(error, of)), "other")
 
 
 def unit_failed(

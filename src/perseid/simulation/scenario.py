@@ -61,11 +61,20 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """At this moment somebody wants this operator to have so many shards."""
+    """At this moment somebody wants this operator to have so many shards; slots may weigh differently."""
 
     at_ms: int
     operator: OperatorName
     shards: int
+    weights: tuple[float, ...] | None = None  # of the slots; None: they are all alike
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """At this moment somebody wants a checkpoint, or (``restored``) the shards of an operator to be made anew."""
+
+    at_ms: int
+    restored: OperatorName | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,7 @@ class Scenario:
     scales: tuple[Scale, ...] = ()
     load: Load | None = None  # with a scaling policy: what hosts have to do
     admission: AdmissionRules = AdmissionRules()
+    asks: tuple[Ask, ...] = ()
     copies: bool = False  # snapshots have a second copy on the machine's own disk, and a backup on another host
 
 
@@ -164,6 +174,7 @@ def drawn(seed: int, options: Options | None = None) -> Scenario:
     if load is not None:  # reports are so frequent that some changes fit into the run
         settings = replace(settings, scaling=AutoScaling(patience=draw.choice([2, 6]), most=8))
     rules = AdmissionRules(draw.choice([None, None, None, 5, 80]), draw.random() < 0.2)
+    asks = drawn_asks(draw, topology, options.epochs * 60)
     copies = draw.random() < 0.3
     scenario = Scenario(
         seed,
@@ -176,6 +187,7 @@ def drawn(seed: int, options: Options | None = None) -> Scenario:
         scales=scales,
         load=load,
         admission=rules,
+        asks=asks,
         copies=copies,
     )
     plan.check(site, epochs=options.epochs, limit_ms=scenario.limit_ms)
@@ -186,7 +198,21 @@ def drawn_scales(draw: random.Random, topology: Topology, span_ms: int) -> tuple
     """Operators are scaled out and in; now and then two at once, of which one is refused."""
     moments = sorted(draw.randint(100, max(101, span_ms)) for _ in range(draw.choice([0, 0, 1, 2, 4])))
     operators = sorted(topology.operators)
-    return tuple(Scale(at_ms, draw.choice(operators), draw.choice([1, 2, 3, 4, 8])) for at_ms in moments)
+    return tuple(
+        Scale(at_ms, draw.choice(operators), draw.choice([1, 2, 3, 4, 8]), drawn_weights(draw)) for at_ms in moments
+    )
+
+
+def drawn_weights(draw: random.Random) -> tuple[float, ...] | None:
+    """Every other time hosts have seen that some slots have more to do than others."""
+    return None if draw.random() < 0.5 else tuple(draw.paretovariate(0.7) for _ in range(SLOTS))
+
+
+def drawn_asks(draw: random.Random, topology: Topology, span_ms: int) -> tuple[Ask, ...]:
+    """Now and then somebody asks for a checkpoint, or for an operator's shards to be made anew."""
+    moments = sorted(draw.randint(100, max(101, span_ms)) for _ in range(draw.choice([0, 0, 0, 1, 3])))
+    operators = sorted(topology.operators)
+    return tuple(Ask(at_ms, draw.choice([None, draw.choice(operators)])) for at_ms in moments)
 
 
 def drawn_load(draw: random.Random, topology: Topology, span_ms: int) -> Load | None:

@@ -19,7 +19,7 @@ from perseid.engine.shard import ShardLog
 from perseid.errors import StorageFailed
 from perseid.recovery.plan import RecoveryPlan
 from perseid.scaling.machine import ScaleRequest
-from perseid.scaling.routing import even_slots
+from perseid.scaling.split import split_slots
 from perseid.simulation.checkers import Witness, broken
 from perseid.simulation.clock import Clock
 from perseid.simulation.driver import SimulatedDriver
@@ -28,7 +28,7 @@ from perseid.simulation.host import Host
 from perseid.simulation.inject import inject
 from perseid.simulation.jobs import JobFailed
 from perseid.simulation.root import Manifest, Root, Snapshot
-from perseid.simulation.scenario import Scale, Scenario, Times
+from perseid.simulation.scenario import Ask, Scale, Scenario, Times
 from perseid.simulation.site import Machine, Room
 from perseid.simulation.values import State
 from perseid.vocabulary import Epoch, ShardId, SourceName, UnitName
@@ -113,6 +113,9 @@ class World:
         for number, scale in enumerate(scenario.scales):
             self.clock.at(scale.at_ms, self.ask_to_scale, number, scale)
             self.calm_ms = max(self.calm_ms, scale.at_ms)
+        for number, ask in enumerate(scenario.asks):
+            self.clock.at(ask.at_ms, self.ask_for_state, number, ask)
+            self.calm_ms = max(self.calm_ms, ask.at_ms)
         self.driver: SimulatedDriver | None = None
         self.done = False  # the driver has stopped
         self.drivers: list[SimulatedDriver] = []
@@ -222,7 +225,14 @@ class World:
     def ask_to_scale(self, number: int, scale: Scale) -> None:
         """Somebody wants an operator scaled; nobody hears it while no driver is there."""
         if self.driver is not None and not self.done:
-            self.driver.handle(on.ScaleRequested(ScaleRequest(number, scale.operator, even_slots(scale.shards))))
+            slots = split_slots(scale.shards, scale.weights)
+            self.driver.handle(on.ScaleRequested(ScaleRequest(number, scale.operator, slots)))
+
+    def ask_for_state(self, number: int, ask: Ask) -> None:
+        """Somebody wants a checkpoint now, or the newest one restored."""
+        if self.driver is not None and not self.done:
+            wanted = on.RestoreAsked(number, ask.restored) if ask.restored is not None else on.CheckpointAsked(number)
+            self.driver.handle(wanted)
 
     # -- machines -------------------------------------------------------------------------------------------------
 
