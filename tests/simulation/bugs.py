@@ -12,10 +12,12 @@ from perseid.checkpoint.lifecycle import PendingCheckpoint
 from perseid.engine import commands as do
 from perseid.engine import recovery_steps
 from perseid.engine.admission import Admission
+from perseid.engine.changes import Step
 from perseid.engine.controller import Controller
 from perseid.engine.scaling_steps import ScalingSteps
 from perseid.engine.shard import Refusal, ShardLog
 from perseid.engine.storage_steps import StorageSteps
+from perseid.engine.view import View
 from perseid.graph.topology import Topology
 from perseid.recovery.detection import Detector
 from perseid.recovery.plan import Observation, RecoveryPlan, decide
@@ -103,7 +105,7 @@ def trims_by_the_newest_checkpoint(patch: pytest.MonkeyPatch) -> None:
 
 
 def switches_before_new_shards_have_caught_up(patch: pytest.MonkeyPatch) -> None:
-    def catch_up(steps: ScalingSteps, scaling: Scaling, upto: Epoch) -> list[do.Command]:
+    def catch_up(steps: ScalingSteps, scaling: Scaling, upto: Epoch, seen: View) -> list[Step]:
         scaling.upto, scaling.reached = upto, dict.fromkeys(scaling.reached, upto)
         return []
 

@@ -11,7 +11,8 @@ from worlds import TestWorld, calm
 from perseid.checkpoint.schemes import parallel
 from perseid.engine import commands as do
 from perseid.engine import events as on
-from perseid.engine.controller import Controller, RootHistory
+from perseid.engine.controller import Controller
+from perseid.engine.settings import RootHistory
 from perseid.errors import PropertyBroken
 from perseid.simulation.faults import FaultPlan, Planned, Storage
 from perseid.simulation.graphs import chain

@@ -8,8 +8,9 @@ from worlds import calm
 
 from perseid.engine import commands as do
 from perseid.engine import events as on
-from perseid.engine.controller import Controller, RootHistory
+from perseid.engine.controller import Controller
 from perseid.engine.recovery_steps import REST_LIMIT_MS
+from perseid.engine.settings import RootHistory
 from perseid.engine.unit_ends import SETBACKS_LIMIT
 from perseid.simulation.graphs import chain
 from perseid.vocabulary import Epoch, HostId

@@ -18,8 +18,8 @@ from perseid.graph.topology import Topology
 from perseid.recovery.plan import ShardRecovery
 from perseid.simulation.faults import Driver, FaultPlan, Planned
 from perseid.simulation.graphs import chain
-from perseid.simulation.runs import simulate_seeds
-from perseid.simulation.scenario import Options
+from perseid.simulation.runs import simulate, simulate_seeds
+from perseid.simulation.scenario import Options, drawn
 from perseid.vocabulary import OperatorName, ShardId, UnitName
 
 THREE_UNITS = chain(3, shards=1)
@@ -51,6 +51,48 @@ def test_every_scheme_survives_a_thousand_seeds(scheme: str, batch: int, first_s
         assert outcome.broken is None, (
             f"{outcome.broken}: perseid simulate --seeds 1 --first {outcome.seed} --epochs 60 --scheme {scheme}"
         )
+
+
+MIXED = {
+    "one unit stops": (parallel(0.5), {"u1": source()}),
+    "the first unit stops": (adaptive(0.5, profile_periods=2), {"u0": source()}),
+    "all but one stop": (source(0.5), {"u1": parallel()}),
+    "all but the first stop": (source(0.5), {"u0": parallel()}),
+    "periods of their own": (baseline(1.0), {"u0": baseline(0.2), "u2": baseline(2.5)}),
+}
+
+
+@pytest.mark.parametrize("mix", MIXED)
+def test_units_with_schemes_of_their_own_survive_their_seeds(mix: str, first_seed: int) -> None:
+    scheme, own = MIXED[mix]
+    for seed in range(first_seed, first_seed + 15):
+        scenario = drawn(seed, Options(epochs=60, scheme=scheme.name))
+        units = {unit.name for unit in scenario.topology.units}
+        settings = dataclasses.replace(
+            scenario.settings, scheme=scheme, unit_schemes={UnitName(u): s for u, s in own.items() if u in units}
+        )
+        outcome = simulate(dataclasses.replace(scenario, settings=settings))
+        assert outcome.broken is None, f"{mix}, seed {seed}: {outcome.broken}"
+
+
+@pytest.mark.parametrize(("mix", "stopped"), [("one unit stops", {"u1"}), ("all but one stop", {"u0", "u2"})])
+def test_a_unit_stops_for_its_snapshots_if_its_own_scheme_says_so(mix: str, stopped: set[str]) -> None:
+    scheme, own = MIXED[mix]
+    settings = {"unit_schemes": {UnitName(unit): each for unit, each in own.items()}}
+    world = TestWorld(calm(THREE_UNITS, scheme=scheme, epochs=60, hosts=3, **settings)).to_the_end()
+    taken = world.all_of(do.TakeSnapshots)
+    assert {c.unit for c in taken if c.synchronous} == stopped
+    assert {c.unit for c in taken if not c.synchronous} == {"u0", "u1", "u2"} - stopped
+
+
+def test_units_of_baseline_are_checkpointed_at_their_own_periods() -> None:
+    scheme, own = MIXED["periods of their own"]
+    settings = {"unit_schemes": {UnitName(unit): each for unit, each in own.items()}}
+    topology = scheme.preserved(THREE_UNITS)
+    world = TestWorld(calm(topology, scheme=scheme, epochs=200, hosts=3, **settings)).to_the_end()
+    began = [c.decision for c in world.all_of(notices.CheckpointDecided) if c.decision.reason is Reason.OWN_PERIOD]
+    count = {unit: sum(unit in (d.units or ()) for d in began) for unit in ("u0", "u1", "u2")}
+    assert count["u0"] > count["u1"] > count["u2"] > 0
 
 
 def test_adaptive_finds_small_moments() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from perseid.checkpoint.schemes import Scheme, parallel
 from perseid.engine import commands as do
-from perseid.engine.controller import EngineSettings
+from perseid.engine.settings import EngineSettings
 from perseid.graph.topology import Topology
 from perseid.simulation.faults import FaultPlan
 from perseid.simulation.inject import kill_machine

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from perseid.checkpoint.schemes import Scheme
 from perseid.vocabulary import Epoch, UnitName
 
 
@@ -41,7 +40,7 @@ class Aligner:
 
     unit: UnitName
     upstream: frozenset[UnitName]
-    scheme: Scheme
+    synchronous: bool  # does the unit stop until its snapshot is durable, and pass its token on only then?
     position: Epoch  # last epoch finished or being worked on when the command came
     tokens: dict[UnitName, Epoch] = field(default_factory=dict)
     cut: Epoch | None = None  # the epoch of the snapshot, once every token is in
@@ -53,7 +52,7 @@ class Aligner:
         commands: list[AlignmentCommand] = []
         if not self.upstream:
             self.cut = self.position if token is None else token
-        if not self.scheme.synchronous:  # 1-hop tokens leave at once, ahead of the snapshot
+        if not self.synchronous:  # 1-hop tokens leave at once, ahead of the snapshot
             commands.append(self._forward(self.position))
         return tuple(commands)
 
@@ -83,7 +82,7 @@ class Aligner:
         """Every shard of the unit has been forked (or written, when synchronous)."""
         assert self.cut is not None and not self.taken
         self.taken = True
-        return (self._forward(self.cut),) if self.scheme.synchronous else ()
+        return (self._forward(self.cut),) if self.synchronous else ()
 
     def _forward(self, epoch: Epoch) -> ForwardToken:
         self.forwarded = True
@@ -96,6 +95,6 @@ class Aligner:
             assert self.cut is not None
         if self.cut is not None and self.upstream:
             assert self.cut == min(self.tokens.values())
-            assert self.cut >= self.position or self.scheme.synchronous
+            assert self.cut >= self.position or self.synchronous
         if self.forwarded and not self.taken:
-            assert not self.scheme.synchronous, "the token was forwarded before the snapshot was written"
+            assert not self.synchronous, "the token was forwarded before the snapshot was written"

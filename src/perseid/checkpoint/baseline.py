@@ -11,7 +11,7 @@ from its own snapshot and its preserved input.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from perseid.checkpoint.policy import Decision, Reason, Sizeless, Standing
@@ -23,14 +23,14 @@ from perseid.vocabulary import UnitName
 class Independent(Sizeless):
     """Each unit at its own time."""
 
-    period_ms: int
+    periods_ms: Mapping[UnitName, int]
     due_ms: dict[UnitName, int]
 
     @classmethod
-    def made(cls, units: Iterable[UnitName], period_ms: int, seed: int, now_ms: int) -> Independent:
+    def made(cls, periods_ms: Mapping[UnitName, int], seed: int, now_ms: int) -> Independent:
         """First phases are drawn at random, one per unit, the same for the same seed."""
-        phases = {unit: random.Random(f"{seed}/{unit}").randrange(period_ms) for unit in units}
-        return cls(period_ms, {unit: now_ms + phase for unit, phase in phases.items()})
+        phases = {unit: random.Random(f"{seed}/{unit}").randrange(ms) for unit, ms in periods_ms.items()}
+        return cls(periods_ms, {unit: now_ms + phase for unit, phase in phases.items()})
 
     def decide(self, seen: Standing) -> Decision | None:
         """The unit that has been due for longest, of those that have something to save."""
@@ -40,11 +40,11 @@ class Independent(Sizeless):
     def started(self, decision: Decision, now_ms: int) -> tuple[SizeCommand, ...]:
         """The next ones keep the unit's phase; a period that was missed is not made up for."""
         for unit in decision.units or ():
-            at_ms = self.due_ms[unit]
-            missed = max(0, now_ms - at_ms) // self.period_ms
-            self.due_ms[unit] = at_ms + (missed + 1) * self.period_ms
+            at_ms, period_ms = self.due_ms[unit], self.periods_ms[unit]
+            missed = max(0, now_ms - at_ms) // period_ms
+            self.due_ms[unit] = at_ms + (missed + 1) * period_ms
         return ()
 
     def check(self) -> None:
         """Assert the invariants."""
-        assert self.period_ms > 0
+        assert all(ms > 0 for ms in self.periods_ms.values())

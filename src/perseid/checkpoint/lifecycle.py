@@ -12,6 +12,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Protocol
 
+from perseid.checkpoint.acknowledgements import Hold
 from perseid.graph.topology import StreamShape, Topology
 from perseid.vocabulary import CheckpointId, Epoch, OperatorName, ShardId, SlotRange, StreamName, UnitName
 
@@ -117,6 +118,11 @@ class PendingCheckpoint:
                 fresh += [(stream.name, Epoch(e)) for e in range(below + 1, above + 1)]
         self.wanted_inflight.update(fresh)
         return tuple(fresh)
+
+    @property
+    def holds(self) -> tuple[Hold, ...]:
+        """Epochs in flight that have not been saved yet."""
+        return tuple(Hold(stream, Epoch(epoch - 1)) for stream, epoch in self.wanted_inflight - self.inflight.keys())
 
     def shard_saved(self, shard: ShardId, snapshot: SavedShard) -> None:
         assert shard in self.shards, f"checkpoint {self.id} does not expect shard {shard}"

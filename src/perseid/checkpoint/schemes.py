@@ -9,13 +9,16 @@
 ``oracle``    as ``parallel``, at the smallest states of a recorded run. For comparison.
 ``upstream_backup``, ``source_replay``  no checkpoints at all: what was lost is made again of its input (S8). For comparison.
 
+Each is a class of its own. An application has one; a unit may have another where the application's allows it (``UnitSchemes``).
+
 Invariant: the same cut epochs, read back, continue every stream without a gap and without a repeated epoch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from perseid.checkpoint.adaptive import PROFILE_PERIODS, Adaptive
 from perseid.checkpoint.baseline import Independent
@@ -24,74 +27,244 @@ from perseid.checkpoint.policy import FixedPeriod, Never, Policy
 from perseid.duration import Duration, every
 from perseid.errors import SettingsError
 from perseid.graph.topology import Topology
-from perseid.vocabulary import Keeping, ShardId
+from perseid.vocabulary import Keeping, ShardId, UnitName
 
 SchemeName = Literal["source", "parallel", "adaptive", "baseline", "oracle", "upstream_backup", "source_replay"]
-
-
-@dataclass(frozen=True, slots=True)
-class Scheme:
-    """A checkpoint scheme. The functions of ``perseid.checkpoints`` make one."""
-
-    name: SchemeName
-    period: Duration = field(default_factory=lambda: every(seconds=10))
-    profile_periods: int = PROFILE_PERIODS  # adaptive
-    seed: int = 0  # baseline
-    recording: Recording | None = None  # oracle
-
-    def __repr__(self) -> str:
-        return f"{self.name}({self.period!r})"
-
-    @property
-    def synchronous(self) -> bool:
-        """Does a unit stop until its snapshots are durable?"""
-        return self.name in ("source", "baseline")
-
-    @property
-    def individual(self) -> bool:
-        """Is every unit checkpointed alone?"""
-        return self.name == "baseline"
-
-    @property
-    def replays_sources(self) -> bool:
-        """Is nothing kept but the sources, so that every loss takes the whole application back?"""
-        return self.name == "source_replay"
-
-    def policy(self, topology: Topology, shards: frozenset[ShardId], now_ms: int) -> Policy:
-        """What decides when, in one run."""
-        match self.name:
-            case "adaptive":
-                return Adaptive(self.period.ms, shards, now_ms, self.profile_periods)
-            case "baseline":
-                return Independent.made((u.name for u in topology.units), self.period.ms, self.seed, now_ms)
-            case "oracle":
-                assert self.recording is not None
-                return Oracle.made(self.recording, self.period.ms, now_ms)
-            case "upstream_backup" | "source_replay":
-                return Never()
-            case _:
-                return FixedPeriod(self.period.ms, now_ms)
-
-    def preserved(self, topology: Topology) -> Topology:
-        """The topology under this scheme: with input preservation every stream is buffered (M2), unless it is durable; where every loss
-        takes the application back, none is retained."""
-        if not (self.individual or self.name in ("upstream_backup", "source_replay")):
-            return topology
-        kept: Keeping = "transient" if self.replays_sources else "buffered"
-        streams = (s if s.durable else replace(s, preservation=kept) for s in topology.streams)
-        return replace(topology, streams=tuple(streams))
-
 
 _NEVER = every(hours=24 * 365)
 
 
-def _period(period: Duration | float | None, default_s: float = 10) -> Duration:
+@runtime_checkable
+class Scheme(Protocol):
+    """A checkpoint scheme: where, how and when checkpoints are taken. The functions of ``perseid.checkpoints`` make one."""
+
+    @property
+    def name(self) -> SchemeName:
+        """What it is called in ``perseid.checkpoints``."""
+        ...
+
+    @property
+    def period(self) -> Duration:
+        """From one checkpoint to the next."""
+        ...
+
+    @property
+    def synchronous(self) -> bool:
+        """Does a unit stop until its snapshots are durable?"""
+        ...
+
+    @property
+    def individual(self) -> bool:
+        """Is every unit checkpointed alone?"""
+        ...
+
+    @property
+    def replays_sources(self) -> bool:
+        """Is nothing kept but the sources, so that every loss takes the whole application back?"""
+        ...
+
+    def policy(
+        self, topology: Topology, own: Mapping[UnitName, Scheme], shards: frozenset[ShardId], now_ms: int
+    ) -> Policy:
+        """What decides when, in one run; ``own`` are the schemes of units that have one of their own."""
+        ...
+
+    def preserved(self, topology: Topology) -> Topology:
+        """The topology with its streams kept as the scheme needs it."""
+        ...
+
+    def refuses(self, own: Scheme) -> str | None:
+        """Why a unit cannot have this scheme of its own where the application has this one; None if it can."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Periodic:
+    """What schemes have in common that name a period and take checkpoints of all units together."""
+
+    name: ClassVar[SchemeName]
+    synchronous: ClassVar[bool] = False
+    individual: ClassVar[bool] = False
+    replays_sources: ClassVar[bool] = False
+
+    period: Duration
+    given: bool = field(compare=False)  # did the user say so, or is it the default?
+
+    def __repr__(self) -> str:
+        return f"{self.name}({self.period!r})"
+
+    def preserved(self, topology: Topology) -> Topology:
+        return topology
+
+    def refuses(self, own: Scheme) -> str | None:
+        if not isinstance(own, SourceScheme | ParallelScheme):
+            return f"where the application has {self.name}, a unit can have parallel() or source()"
+        if own.given and own.period != self.period:
+            return f"all units are checkpointed together, every {self.period}: leave the period out"
+        return None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SourceScheme(Periodic):
+    """MS-src (M3)."""
+
+    name: ClassVar[SchemeName] = "source"
+    synchronous: ClassVar[bool] = True
+
+    def policy(
+        self, topology: Topology, own: Mapping[UnitName, Scheme], shards: frozenset[ShardId], now_ms: int
+    ) -> Policy:
+        return FixedPeriod(self.period.ms, now_ms)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ParallelScheme(Periodic):
+    """MS-src+ap (M4)."""
+
+    name: ClassVar[SchemeName] = "parallel"
+
+    def policy(
+        self, topology: Topology, own: Mapping[UnitName, Scheme], shards: frozenset[ShardId], now_ms: int
+    ) -> Policy:
+        return FixedPeriod(self.period.ms, now_ms)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AdaptiveScheme(Periodic):
+    """MS-src+ap+aa (M5)."""
+
+    name: ClassVar[SchemeName] = "adaptive"
+
+    profile_periods: int = PROFILE_PERIODS
+
+    def policy(
+        self, topology: Topology, own: Mapping[UnitName, Scheme], shards: frozenset[ShardId], now_ms: int
+    ) -> Policy:
+        return Adaptive(self.period.ms, shards, now_ms, self.profile_periods)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OracleScheme(Periodic):
+    """As parallel, at the smallest states of a recorded run."""
+
+    name: ClassVar[SchemeName] = "oracle"
+
+    recording: Recording
+
+    def policy(
+        self, topology: Topology, own: Mapping[UnitName, Scheme], shards: frozenset[ShardId], now_ms: int
+    ) -> Policy:
+        return Oracle.made(self.recording, self.period.ms, now_ms)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class BaselineScheme(Periodic):
+    """Every unit alone and synchronously, with input preservation (M2): units may have periods of their own."""
+
+    name: ClassVar[SchemeName] = "baseline"
+    synchronous: ClassVar[bool] = True
+    individual: ClassVar[bool] = True
+
+    seed: int = 0
+
+    def policy(
+        self, topology: Topology, own: Mapping[UnitName, Scheme], shards: frozenset[ShardId], now_ms: int
+    ) -> Policy:
+        periods_ms = {u.name: own.get(u.name, self).period.ms for u in topology.units}
+        return Independent.made(periods_ms, self.seed, now_ms)
+
+    def preserved(self, topology: Topology) -> Topology:
+        return _kept(topology, "buffered")
+
+    def refuses(self, own: Scheme) -> str | None:
+        if isinstance(own, BaselineScheme):
+            return None
+        return "where the application has baseline, a unit can have baseline() with another period"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Uncheckpointed:
+    """What schemes have in common that take no checkpoints: what was lost is made again (S8)."""
+
+    name: ClassVar[SchemeName]
+    synchronous: ClassVar[bool] = False
+    individual: ClassVar[bool] = False
+    period: ClassVar[Duration] = _NEVER
+
+    def __repr__(self) -> str:
+        return f"{self.name}()"
+
+    def policy(
+        self, topology: Topology, own: Mapping[UnitName, Scheme], shards: frozenset[ShardId], now_ms: int
+    ) -> Policy:
+        return Never()
+
+    def refuses(self, own: Scheme) -> str | None:
+        return f"where the application has {self.name}, there are no checkpoints"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class UpstreamBackupScheme(Uncheckpointed):
+    """All input of every operator is kept."""
+
+    name: ClassVar[SchemeName] = "upstream_backup"
+    replays_sources: ClassVar[bool] = False
+
+    def preserved(self, topology: Topology) -> Topology:
+        return _kept(topology, "buffered")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SourceReplayScheme(Uncheckpointed):
+    """Nothing is kept."""
+
+    name: ClassVar[SchemeName] = "source_replay"
+    replays_sources: ClassVar[bool] = True
+
+    def preserved(self, topology: Topology) -> Topology:
+        return _kept(topology, "transient")
+
+
+KnownScheme = (
+    SourceScheme
+    | ParallelScheme
+    | AdaptiveScheme
+    | OracleScheme
+    | BaselineScheme
+    | UpstreamBackupScheme
+    | SourceReplayScheme
+)
+"""All there are, for whoever writes a scheme down."""
+
+
+def _kept(topology: Topology, kept: Keeping) -> Topology:
+    """With streams kept like this, unless they are durable."""
+    streams = (s if s.durable else replace(s, preservation=kept) for s in topology.streams)
+    return replace(topology, streams=tuple(streams))
+
+
+@dataclass(frozen=True, slots=True)
+class UnitSchemes:
+    """Which scheme every unit is checkpointed by: the application's, or its own."""
+
+    application: Scheme
+    own: Mapping[UnitName, Scheme] = field(default_factory=dict)
+
+    def of(self, unit: UnitName) -> Scheme:
+        return self.own.get(unit, self.application)
+
+    def policy(self, topology: Topology, shards: frozenset[ShardId], now_ms: int) -> Policy:
+        return self.application.policy(topology, self.own, shards, now_ms)
+
+
+def _period(period: Duration | float | None, default_s: float = 10) -> tuple[Duration, bool]:
+    """The period, and whether it was given."""
     if period is None:
-        return every(seconds=default_s)
+        return every(seconds=default_s), False
     if isinstance(period, Duration):
-        return period
+        return period, True
     if isinstance(period, int | float) and not isinstance(period, bool):
-        return every(seconds=period)
+        return every(seconds=period), True
     raise SettingsError(f"checkpoint period: expected every(seconds=...) or a number of seconds, got {period!r}")
 
 
@@ -101,7 +274,7 @@ def parallel(period: Duration | float | None = None) -> Scheme:
     >>> parallel(every(seconds=30)).period
     every(seconds=30)
     """
-    return Scheme("parallel", _period(period))
+    return ParallelScheme(*_period(period))
 
 
 def source(period: Duration | float | None = None) -> Scheme:
@@ -112,7 +285,7 @@ def source(period: Duration | float | None = None) -> Scheme:
     >>> source(every(seconds=30))
     source(every(seconds=30))
     """
-    return Scheme("source", _period(period))
+    return SourceScheme(*_period(period))
 
 
 def adaptive(period: Duration | float | None = None, *, profile_periods: int = PROFILE_PERIODS) -> Scheme:
@@ -126,7 +299,7 @@ def adaptive(period: Duration | float | None = None, *, profile_periods: int = P
     """
     if isinstance(profile_periods, bool) or not isinstance(profile_periods, int) or profile_periods < 1:
         raise SettingsError(f"adaptive(profile_periods={profile_periods!r}): expected a whole number of at least 1")
-    return Scheme("adaptive", _period(period), profile_periods=profile_periods)
+    return AdaptiveScheme(*_period(period), profile_periods)
 
 
 def baseline(period: Duration | float | None = None, *, seed: int = 0) -> Scheme:
@@ -134,7 +307,7 @@ def baseline(period: Duration | float | None = None, *, seed: int = 0) -> Scheme
 
     ``seed`` draws the time of each unit's first checkpoint.
     """
-    return Scheme("baseline", _period(period, 200), seed=seed)
+    return BaselineScheme(*_period(period, 200), seed)
 
 
 def oracle(recording: Any, period: Duration | float | None = None) -> Scheme:
@@ -145,7 +318,7 @@ def oracle(recording: Any, period: Duration | float | None = None) -> Scheme:
     >>> oracle([(0, 90), (5, 20), (10, 80), (15, 10)], period=10).name
     'oracle'
     """
-    return Scheme("oracle", _period(period), recording=Recording.of(recording))
+    return OracleScheme(*_period(period), Recording.of(recording))
 
 
 def upstream_backup() -> Scheme:
@@ -153,9 +326,9 @@ def upstream_backup() -> Scheme:
 
     What is kept grows with the stream: this is for the length of a benchmark.
     """
-    return Scheme("upstream_backup", _NEVER)
+    return UpstreamBackupScheme()
 
 
 def source_replay() -> Scheme:
     """For comparison: no checkpoints, and nothing is kept. After a loss the whole application begins anew from its sources (S8)."""
-    return Scheme("source_replay", _NEVER)
+    return SourceReplayScheme()

@@ -14,10 +14,11 @@ from perseid.driver.reports import Report, Reports
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine import notices
-from perseid.engine.controller import Controller, RootHistory
+from perseid.engine.controller import Controller
 from perseid.engine.messages import LoadMeasured, Saved
 from perseid.engine.notices import Notice, Outcome, noticed
 from perseid.engine.progress import CheckpointStatus, EpochStatus, HostStatus, Progress
+from perseid.engine.settings import RootHistory
 from perseid.errors import headline
 from perseid.metrics.epoch_parts import EpochClock
 from perseid.metrics.logs import log

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from perseid.checkpoint.lifecycle import CompletedCheckpoint
-from perseid.engine.controller import RootHistory
 from perseid.engine.root_history import history, needs, partitioned, usable
+from perseid.engine.settings import RootHistory
 from perseid.errors import GraphChanged
 from perseid.graph.fingerprint import differences
 from perseid.graph.graph import Graph

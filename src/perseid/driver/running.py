@@ -7,6 +7,7 @@ import warnings
 
 from pyspark.sql import SparkSession
 
+from perseid.checkpoint.unit_schemes import unit_schemes
 from perseid.driver.scale_requests import Scaled
 from perseid.driver.settings import Settings, hosts_and_spares
 from perseid.driver.shell import Shell
@@ -45,6 +46,7 @@ EPOCH_SLOTS = 2  # that a scale leaves to the tasks of epochs
 def start(graph: Graph, spark: SparkSession | None, root: str | None, settings: Settings) -> Running:
     """Start an application, whose graph and settings were checked. What the cluster must have for it is checked here."""
     own = spark is None
+    own_schemes = unit_schemes(graph, settings.checkpoint)
     topology = settings.checkpoint.preserved(topology_of(graph))
     if spark is None:
         count = settings.hosts or max(1, min(2, sum(topology.operators.values())))
@@ -63,7 +65,7 @@ def start(graph: Graph, spark: SparkSession | None, root: str | None, settings: 
     store = Store.at(root if root is not None else f".perseid/{graph.name}")
     await_slot(spark, graph.name, settings.start_timeout.seconds)  # what reads the schemas needs one
     own_key(store)  # hosts get it with the store
-    shell = Shell(graph.name, spark, store, settings, topology, graph, hosts, spares, most)
+    shell = Shell(graph.name, spark, store, settings, own_schemes, topology, graph, hosts, spares, most)
     running = Running(shell, spark if own else None)
     shell.begin()
     if settings.dashboard:

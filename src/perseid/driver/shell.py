@@ -18,6 +18,7 @@ from typing import assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 
+from perseid.checkpoint.schemes import Scheme
 from perseid.clocks import EpochTime, steady_ms, wall_ms
 from perseid.driver.admission import AdmissionThread
 from perseid.driver.backups import HostBackups, HostsToldOfCheckpoints
@@ -38,10 +39,11 @@ from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine import messages as msg
 from perseid.engine import notices
-from perseid.engine.controller import Controller, EngineSettings
+from perseid.engine.controller import Controller
 from perseid.engine.event_time_alignment import EventTimeAlignment
 from perseid.engine.host_messages import event_of, snapshot_message
 from perseid.engine.progress import Progress
+from perseid.engine.settings import EngineSettings
 from perseid.engine.storage_steps import StorageSteps
 from perseid.engine.stream_store import StreamStore
 from perseid.errors import PerseidError, PerseidWarning, StorageFailed
@@ -95,6 +97,7 @@ class Shell:
         spark: SparkSession,
         store: Store,
         settings: Settings,
+        own_schemes: Mapping[UnitName, Scheme],
         topology: Topology,
         graph: Graph,
         hosts: int,
@@ -102,6 +105,7 @@ class Shell:
         most_hosts: int | None,
     ) -> None:
         self.store, self.settings, self.topology, self.graph, self.spark = store, settings, topology, graph, spark
+        self.own_schemes = own_schemes
         self.ended = threading.Event()
         self.error: str | None = None
         self.unsaved: str | None = None  # why the last checkpoint failed
@@ -169,6 +173,7 @@ class Shell:
             scaling=bounded(settings.scaling, hosts, spares, most_hosts),
             scalable=self.scale_requests.scalable,
             parallel_recovery=settings.parallel_recovery,
+            unit_schemes=self.own_schemes,
         )
         self.controller = Controller(self.topology, engine, past, steady_ms())
         self.event_recorder.started(self.controller)

@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from dataclasses import InitVar, dataclass, field, replace
 from itertools import pairwise
 
+from perseid.checkpoint.acknowledgements import Hold
 from perseid.checkpoint.alignment import Aligner, AlignmentCommand, ForwardToken
 from perseid.checkpoint.lifecycle import CompletedCheckpoint, PendingCheckpoint, UnitSnapshot
 from perseid.checkpoint.policy import Decision, Policy, Reason, Standing
 from perseid.checkpoint.recovery_line import with_snapshot
-from perseid.checkpoint.schemes import Scheme
+from perseid.checkpoint.schemes import Scheme, UnitSchemes
 from perseid.checkpoint.size_reports import SizeReport
 from perseid.engine.commands import (
     AbortCheckpoint,
@@ -24,9 +25,9 @@ from perseid.engine.commands import (
     TakeSnapshots,
     Trim,
 )
-from perseid.engine.events import CheckpointCommitted, InflightSaved, SnapshotsForked, SnapshotWritten
+from perseid.engine.events import CheckpointCommitted, CheckpointFailed, InflightSaved, SnapshotsForked, SnapshotWritten
 from perseid.engine.notices import CheckpointDecided, Outcome, PeriodTooShort
-from perseid.engine.pipeline import Pipeline
+from perseid.engine.pipeline import Standings
 from perseid.graph.topology import Topology
 from perseid.scaling.routing import Route, RoutingTable
 from perseid.vocabulary import CheckpointId, Epoch, HostId, ShardId, UnitName
@@ -37,7 +38,7 @@ class Checkpointing:
     """All checkpoints of an application: the one on its way, and those that are there."""
 
     topology: Topology
-    scheme: Scheme
+    schemes: UnitSchemes
     keep: int
     next_id: CheckpointId
     completed: list[CompletedCheckpoint]  # newest first
@@ -62,7 +63,22 @@ class Checkpointing:
         self.trimmed_by = self.completed[0].id if self.completed else None
         self.found = max(1, len(self.completed))
         self.everybody = frozenset(u.name for u in self.topology.units)
-        self.policy = self.scheme.policy(self.topology, frozenset(shards), self.last_started_ms)
+        self.policy = self.schemes.policy(self.topology, frozenset(shards), self.last_started_ms)
+
+    @property
+    def scheme(self) -> Scheme:
+        """The application's."""
+        return self.schemes.application
+
+    @property
+    def busy(self) -> bool:
+        """Is one on its way that another would have to wait for?"""
+        return self.pending is not None
+
+    @property
+    def holds(self) -> tuple[Hold, ...]:
+        """Epochs that a pending checkpoint has yet to save."""
+        return self.pending.holds if self.pending is not None else ()
 
     @property
     def newest(self) -> CompletedCheckpoint | None:
@@ -80,7 +96,7 @@ class Checkpointing:
     def repartitioned(self, shards: Iterable[ShardId], now_ms: int) -> tuple[Outcome, ...]:
         return self.policy.repartitioned(frozenset(shards), now_ms)
 
-    def start_if_due(self, now_ms: int, pipeline: Pipeline, routing: RoutingTable) -> tuple[Outcome, ...]:
+    def start_if_due(self, now_ms: int, pipeline: Standings, routing: RoutingTable) -> tuple[Outcome, ...]:
         """Is it time, and is there anything new to save?"""
         self.now_ms = now_ms
         commands = self.policy.advance(now_ms)
@@ -94,16 +110,16 @@ class Checkpointing:
         decision = self.policy.decide(Standing(now_ms, self._moved(pipeline), newest))
         return commands if decision is None else (*commands, *self.start(now_ms, pipeline, routing, decision))
 
-    def worthwhile(self, pipeline: Pipeline) -> bool:
+    def worthwhile(self, pipeline: Standings) -> bool:
         return bool(self._moved(pipeline))
 
-    def _moved(self, pipeline: Pipeline) -> frozenset[UnitName]:
+    def _moved(self, pipeline: Standings) -> frozenset[UnitName]:
         newest = self.newest
         return frozenset(
             u for u, s in pipeline.units.items() if s.position > (newest.own_cut(u) if newest else Epoch(0))
         )
 
-    def last(self, now_ms: int, pipeline: Pipeline, routing: RoutingTable) -> tuple[Outcome, ...]:
+    def last(self, now_ms: int, pipeline: Standings, routing: RoutingTable) -> tuple[Outcome, ...]:
         """The application ends: save what is new."""
         moved = self._moved(pipeline)
         one = next((u.name for u in self.topology.units if u.name in moved), None) if self.scheme.individual else None
@@ -111,7 +127,7 @@ class Checkpointing:
 
     # -- where ----------------------------------------------------------------------------------------------------
 
-    def start(self, now_ms: int, pipeline: Pipeline, routing: RoutingTable, decision: Decision) -> tuple[Outcome, ...]:
+    def start(self, now_ms: int, pipeline: Standings, routing: RoutingTable, decision: Decision) -> tuple[Outcome, ...]:
         """Command all units at once; sources get their token with it. A unit alone has its token where it stands."""
         self.last_started_ms, self.decision = now_ms, decision
         units = tuple(u for u in self.topology.units if decision.units is None or u.name in decision.units)
@@ -128,16 +144,16 @@ class Checkpointing:
             u.name: Aligner(
                 u.name,
                 self.topology.upstream(u.name) if together else frozenset(),
-                self.scheme,
+                self.schemes.of(u.name).synchronous,
                 pipeline.units[u.name].position,
             )
             for u in units
         }
-        token = None
-        if self.scheme.synchronous:  # one token for all sources, at an epoch none of their units has passed
-            token = max(a.position for a in self.aligners.values() if not a.upstream)
+        # One token for all sources of units that stop, at an epoch none of these has passed.
+        stopping = [a for a in self.aligners.values() if a.synchronous and not a.upstream]
+        token = max((a.position for a in stopping), default=None)
         for aligner in self.aligners.values():
-            self._route(aligner.start(token if not aligner.upstream else None))
+            self._route(aligner.start(token if aligner in stopping else None))
         for aligner in self.aligners.values():
             self._cut_known(aligner)
         began = CheckpointDecided(self.pending.id, decision)
@@ -158,7 +174,7 @@ class Checkpointing:
         found = pending.cut_known(aligner.unit, aligner.cut)
         self.unsaved += [SaveInflight(pending.id, stream, epoch) for stream, epoch in found]
 
-    def saves_due(self, pipeline: Pipeline) -> tuple[Outcome, ...]:
+    def saves_due(self, pipeline: Standings) -> tuple[Outcome, ...]:
         """In-flight epochs that are there by now; a cut may lie at an epoch that is still being worked on."""
         if not self.unsaved:
             return ()
@@ -174,7 +190,7 @@ class Checkpointing:
             return unit in self.topology.source_units and self.policy.ponders(now_ms)
         return aligner.holds_back(epoch)
 
-    def snapshots_due(self, pipeline: Pipeline, routing: RoutingTable) -> tuple[Outcome, ...]:
+    def snapshots_due(self, pipeline: Standings, routing: RoutingTable) -> tuple[Outcome, ...]:
         """Units that stand at their cut take their snapshots now."""
         if self.pending is None:
             return ()
@@ -190,7 +206,7 @@ class Checkpointing:
                     hosts.setdefault(route.host, []).append(route)
             self.forking[unit] = set(hosts)
             commands += [
-                TakeSnapshots(host, self.pending.id, unit, state.finished, tuple(hosts[host]), self.scheme.synchronous)
+                TakeSnapshots(host, self.pending.id, unit, state.finished, tuple(hosts[host]), aligner.synchronous)
                 for host in sorted(hosts)
             ]
             if not hosts:
@@ -284,6 +300,13 @@ class Checkpointing:
         if not self.scheme.individual:
             return len(kept) >= self.keep
         return all(len({c.cuts[unit] for c in kept}) >= self.keep for unit in self.everybody)
+
+    def failed(self, event: CheckpointFailed) -> bool:
+        """A part could not be made durable. Was it one of a checkpoint that is on its way?"""
+        if self.pending is None or self.pending.id != event.checkpoint:
+            return False
+        self.committing = False
+        return True
 
     def abort(self, reason: str) -> tuple[Outcome, ...]:
         """Give up the one on its way; one whose parts are all durable already needs nobody any more and goes on."""

@@ -3,19 +3,23 @@
 After every event it looks at what is true now and commands what follows from it (``_advance``), so that no order of events can
 make it forget something. Shells (Spark, simulation) carry the commands out and tell what came of them.
 
+Its parts are machines of their own, none of which knows the controller: each owns its state, sees the rest as a frozen ``View``, and
+returns commands and changes. The controller alone makes changes, all of them in ``_make``, and is itself changed only by ``handle``.
+
 Invariants, checked by ``check``: a unit with lost shards runs nothing but replays; routing covers every slot; no unit is ahead of
 the one above it; a checkpoint is pending only while nothing is lost; nothing is scaled while something is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from perseid.checkpoint.lifecycle import CompletedCheckpoint
-from perseid.checkpoint.schemes import Scheme
+from perseid.checkpoint.acknowledgements import Acknowledgements
+from perseid.checkpoint.schemes import UnitSchemes
 from perseid.checkpoint.size_reports import SizeReport
+from perseid.engine import changes as to
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.checkpointing import Checkpointing
@@ -25,52 +29,19 @@ from perseid.engine.progress import Phase
 from perseid.engine.recovering import Recovering
 from perseid.engine.recovery_steps import RecoverySteps
 from perseid.engine.scaling_steps import ScalingSteps
+from perseid.engine.settings import EngineSettings, RootHistory
 from perseid.engine.state_requests import StateRequestSteps
-from perseid.engine.unit_ends import UnitEnds
+from perseid.engine.unit_ends import host_died, unit_failed
+from perseid.engine.view import View
 from perseid.graph.topology import Topology
 from perseid.recovery.detection import Death, Detector
-from perseid.scaling.bottleneck import AutoScaling, Bottlenecks
+from perseid.scaling.bottleneck import Bottlenecks
 from perseid.scaling.machine import Scaling
 from perseid.scaling.pool import Pool
-from perseid.scaling.routing import RoutingTable, Shards, even_slots, numbered
-from perseid.vocabulary import Attempt, CheckpointId, Epoch, HostId, OperatorName, ShardId, StreamName, UnitName
+from perseid.scaling.routing import RoutingTable, even_slots, numbered
+from perseid.vocabulary import Attempt, Epoch, HostId, OperatorName, ShardId, UnitName
 
 FINAL_CHECKPOINTS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class EngineSettings:
-    """What the controller needs to know of the user's settings."""
-
-    scheme: Scheme
-    hosts: int
-    spares: int = 1
-    most_hosts: int | None = (
-        None  # spares among them, while an operator is scaled or after; None: no more than at the start
-    )
-    queue: int = 2
-    keep: int = 3
-    heartbeat_ms: int = 100
-    operator_retries: int = 2
-    epoch_retries: int = 8
-    storage_retries: int = 17  # with the pauses between them about a minute: a full disk may be freed
-    dead_letters: bool = False
-    scaling: AutoScaling | None = None
-    scalable: frozenset[OperatorName] = frozenset()  # operators that may be divided without being asked for
-    parallel_recovery: int = 1  # so many shards take over from one that is lost (S4)
-    final_checkpoint: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class RootHistory:
-    """What the checkpoint root tells of earlier runs."""
-
-    checkpoints: Sequence[CompletedCheckpoint] = ()  # newest first
-    admitted: Epoch = Epoch(0)
-    oldest_epoch: Epoch = Epoch(1)  # the first one whose slices the ledger still has
-    next_checkpoint: CheckpointId = CheckpointId(1)
-    set_aside: Mapping[tuple[UnitName, Epoch], frozenset[OperatorName]] = field(default_factory=dict)
-    shards: Mapping[OperatorName, Shards] = field(default_factory=dict)  # where they are not as declared
 
 
 @dataclass(slots=True)
@@ -82,7 +53,7 @@ class Controller:
     past: RootHistory
     now_ms: int
     phase: Phase = "starting"
-    hosts: set[HostId] = field(default_factory=set)
+    hosts: frozenset[HostId] = frozenset()
     starting_hosts: int = 0
     admitting: bool = False  # an AdmitEpoch is out
     abandoning: bool = False  # and was taken back
@@ -90,27 +61,22 @@ class Controller:
     stopping: bool = False
     error: str | None = None
     # These may have rows in the dead letters. What sinks hold was computed without them, so every replay leaves them out, too.
-    set_aside: dict[tuple[UnitName, Epoch], set[OperatorName]] = field(default_factory=dict)
+    set_aside: dict[tuple[UnitName, Epoch], frozenset[OperatorName]] = field(default_factory=dict)
     final_failures: int = 0  # of the last checkpoint
     final_failure: str = ""  # and why the newest of them
     trims: list[do.Trim] = field(default_factory=list)  # wait for the end of a recovery
     oldest_epoch: Epoch = Epoch(1)
-    restored: CheckpointId | None = None  # the last recovery went back to it, and reads its in-flight epochs
     faults: int = 0
+    numbers: dict[OperatorName, int] = field(default_factory=dict)  # the highest ever given to a shard, used or not
     pipeline: Pipeline = field(init=False)
     detector: Detector = field(init=False)
     checkpoints: Checkpointing = field(init=False)
+    acknowledgements: Acknowledgements = field(init=False)
     routing: RoutingTable = field(init=False)
-    recovering: Recovering | None = field(init=False)
     pool: Pool = field(init=False)
-    unit_ends: UnitEnds = field(init=False)
     recovery: RecoverySteps = field(init=False)
-    scaling: Scaling | None = None
-    scale_replay: Attempt | None = None  # the job that feeds new shards, also when their scale was given up meanwhile
     scale: ScalingSteps = field(init=False)
     asked: StateRequestSteps = field(init=False)
-    bottlenecks: Bottlenecks | None = None
-    numbers: dict[OperatorName, int] = field(default_factory=dict)  # the highest ever given to a shard, used or not
 
     def __post_init__(self) -> None:
         s = self.settings
@@ -120,16 +86,71 @@ class Controller:
         self.routing = RoutingTable.initial({**even, **self.past.shards})
         found, shards = list(self.past.checkpoints), self.routing.routes
         self.checkpoints = Checkpointing(
-            self.topology, s.scheme, s.keep, self.past.next_checkpoint, found, self.now_ms, shards
+            self.topology,
+            UnitSchemes(s.scheme, s.unit_schemes),
+            s.keep,
+            self.past.next_checkpoint,
+            found,
+            self.now_ms,
+            shards,
         )
-        self.recovering = Recovering(set(self.routing.routes), True, "start", self.now_ms, step_ms=self.now_ms)
+        self.acknowledgements = Acknowledgements(self.topology)
+        self._covered_now()
+        self.recovery = RecoverySteps(Recovering(set(shards), True, "start", self.now_ms, step_ms=self.now_ms))
+        self.scale = ScalingSteps(Bottlenecks(s.scaling, s.scalable) if s.scaling is not None else None)
+        self.asked = StateRequestSteps()
         self.pool = Pool(s.hosts, s.spares, s.most_hosts)
-        self.bottlenecks = Bottlenecks(s.scaling, s.scalable) if s.scaling is not None else None
-        self.unit_ends, self.recovery, self.scale = UnitEnds(self), RecoverySteps(self), ScalingSteps(self)
-        self.asked = StateRequestSteps(self)
-        self.scale.settle_pool()
+        self._settle_pool()
         self.oldest_epoch = self.past.oldest_epoch
-        self.set_aside = {key: set(operators) for key, operators in self.past.set_aside.items()}
+        self.set_aside = dict(self.past.set_aside)
+
+    # -- what others may look at ----------------------------------------------------------------------------------
+
+    @property
+    def recovering(self) -> Recovering | None:
+        """What is lost, and how far the way back has been gone."""
+        return self.recovery.current
+
+    @property
+    def scaling(self) -> Scaling | None:
+        """The scale that is on its way."""
+        return self.scale.current
+
+    @property
+    def scale_replay(self) -> Attempt | None:
+        """The job that feeds new shards, beside their unit's own."""
+        return self.scale.attempt
+
+    @property
+    def trouble(self) -> str:
+        """Why the next epoch is not to be had, in a sentence; empty while all is well."""
+        said = [
+            f"unit {unit!r}: epoch {state.finished + 1}, attempt {state.tries + 1}: {state.error}"
+            for unit, state in self.pipeline.units.items()
+            if state.tries
+        ]
+        return "; ".join([*said, *self.recovery.trouble(self._view())])
+
+    def _view(self) -> View:
+        """What parts may know, as of now."""
+        recovery = self.recovery
+        return View(
+            self.now_ms,
+            self.topology,
+            self.settings,
+            self.phase == "starting",
+            self.stopping,
+            self.hosts,
+            self.pool,
+            self.routing,
+            self.pipeline,
+            self.checkpoints,
+            recovery.lost,
+            recovery.restored,
+            self.oldest_epoch,
+            self.set_aside,
+            self.numbers,
+        )
 
     # -- events ---------------------------------------------------------------------------------------------------
 
@@ -144,6 +165,9 @@ class Controller:
             case on.HeartbeatArrived():
                 self.detector.heartbeat_arrived(event.host, self.now_ms)
                 return ()  # nothing follows from it; there are more of them than of all else together
+            case on.HeartbeatsArrived(silent):
+                self.detector.heartbeats_arrived(self.now_ms, silent=silent)
+                return ()
             case on.SnapshotWritten():
                 commands = self.checkpoints.written(event)
                 partial = self.checkpoints.pending is not None and not self.checkpoints.committing
@@ -155,7 +179,7 @@ class Controller:
                 commands = self._sized(event)
                 partial = not commands  # with the last of them a policy has something to say
             case on.LoadReported():
-                commands = self.scale.loaded(event.load)
+                commands = self._loaded(event)
                 partial = not commands
             case _:
                 commands = self._take_in(event)
@@ -164,20 +188,24 @@ class Controller:
     def _sized(self, report: SizeReport) -> tuple[Outcome, ...]:
         return self.checkpoints.sized(report, self.now_ms) if self.recovering is None else ()
 
+    def _loaded(self, event: on.LoadReported) -> tuple[Outcome, ...]:
+        wanted = self.recovering is None and not self.stopping
+        return self._do(self.scale.loaded(event.load, self.routing)) if wanted else ()
+
     def _take_in(self, event: on.RareEvent) -> tuple[Outcome, ...]:
         match event:
             case on.SizeHalved() | on.SizeTurned():
                 return self._sized(event)
             case on.Ticked():
-                return self.bury(self.detector.tick(self.now_ms))
+                return self._bury(self.detector.tick(self.now_ms))
             case on.HostRegistered(host):
                 self.starting_hosts = max(0, self.starting_hosts - 1)
-                self.hosts.add(host)
+                self.hosts |= {host}
                 self.detector.host_registered(host, self.now_ms)
             case on.HostStartFailed():
                 self.starting_hosts = max(0, self.starting_hosts - 1)
             case on.HostDisconnected(host, reason):
-                return self.bury(self.detector.lost(host, reason, self.now_ms))
+                return self._bury(self.detector.lost(host, reason, self.now_ms))
             case on.EpochAdmitted(epoch):
                 self.admitting, self.sources_idle = False, False
                 self.pipeline.admitted = max(self.pipeline.admitted, epoch)
@@ -186,40 +214,36 @@ class Controller:
                 if finished:
                     self.stopping = True
             case on.UnitFinished() | on.UnitFailed() | on.ReplayFinished():
-                return self.unit_ends.handle(event)
-            case on.ShardsRestored(host, version, phases, reached):
+                return self._unit_ended(event)
+            case on.ShardsRestored(host):
                 self.detector.work_ended(host, self.now_ms)
-                self.scale.restored(event)
-                if self.recovering is not None and self.recovering.version == version:
-                    self.recovering.restored(host, dict(phases), dict(reached), self.now_ms)
+                self.scale.shards_ready(event)
+                self.recovery.shards_restored(event, self.now_ms)
             case on.RestoreFailed(host):
                 self.detector.work_ended(host, self.now_ms)
-                return (*self.scale.restore_failed(event), *self.recovery.restore_failed(event))
+                scale = self._do(self.scale.restore_failed(event, self._view()))
+                return (*scale, *self._do(self.recovery.restore_failed(event, self._view())))
             case on.CheckpointAsked(number):
-                return self.asked.checkpoint(number)
+                return self._do(self.asked.checkpoint(number, self._view()))
             case on.RestoreAsked(number, operator):
-                return tuple(self.asked.restore(number, operator))
+                return self._do(self.asked.restore(number, operator, self._view()))
             case on.ScaleRequested(request):
-                return self.scale.requested(request)
+                return self._do(self.scale.requested(request, self._view()))
             case on.ShardsCaughtUp(host):
                 self.detector.work_ended(host, self.now_ms)
-                self.scale.restored(event)
+                self.scale.shards_ready(event)
             case on.PartitionWritten():
-                return (*self.scale.written_down(event), *self.recovery.written_down(event))
+                scale = self._do(self.scale.partition_written(event, self._view()))
+                return (*scale, *self._do(self.recovery.partition_written(event, self._view())))
             case on.InflightSaved():
                 return self.checkpoints.inflight_saved(event)
-            case on.CheckpointFailed(checkpoint, message, host):
-                if host is not None:
-                    self.detector.work_ended(host, self.now_ms)
-                if self.checkpoints.pending is None or self.checkpoints.pending.id != checkpoint:
-                    return ()
-                self.checkpoints.committing = False
-                if self.stopping:
-                    self.final_failures, self.final_failure = self.final_failures + 1, message
-                deaths = self.detector.trouble_reported(host, message, self.now_ms) if host is not None else ()
-                return (*self.checkpoints.abort(message), *self.bury(deaths))
+            case on.CheckpointFailed():
+                return self._checkpoint_failed(event)
             case on.CheckpointCommitted():
-                return self._checkpoint_committed(event)
+                self.trims += self.checkpoints.committed(event)
+                self._covered_now()
+                self.detector.trouble_ended()
+                return self._trim()
             case on.StopRequested():
                 self.stopping = True
             case on.FatalError(message):
@@ -228,28 +252,165 @@ class Controller:
                 assert_never(event)
         return ()
 
-    def bury(self, deaths: tuple[Death, ...]) -> tuple[Outcome, ...]:
+    def _unit_ended(self, event: on.UnitFinished | on.UnitFailed | on.ReplayFinished) -> tuple[Outcome, ...]:
+        if event.attempt == self.scale.attempt:
+            return self._scale_replay_ended(event)
+        if not self.pipeline.is_current(event.unit, event.attempt):
+            return ()
+        match event:
+            case on.UnitFinished(unit, epoch):
+                assert not self.pipeline.units[unit].replaying
+                self.acknowledgements.done(unit, self.pipeline.finished(unit))
+                return (do.CommitEpoch(unit, epoch), *self.released())
+            case on.ReplayFinished(unit):
+                self.pipeline.ended(unit)
+                self.recovery.replay_finished(unit)
+                return ()
+            case on.UnitFailed():
+                return self._do(unit_failed(event, self._view()))
+            case _:
+                assert_never(event)
+
+    def _scale_replay_ended(self, event: on.UnitFinished | on.UnitFailed | on.ReplayFinished) -> tuple[Outcome, ...]:
+        """Its shards are nobody's yet: nothing is lost with them."""
+        failure = event if isinstance(event, on.UnitFailed) else None
+        if failure is not None:
+            for host in failure.hosts:
+                self.detector.suspected(host)
+            self.error = failure.message if failure.kind == "fenced" else self.error
+        return self._do(self.scale.replay_ended(failure, self._view()))
+
+    def _checkpoint_failed(self, event: on.CheckpointFailed) -> tuple[Outcome, ...]:
+        host, message = event.host, event.message
+        if host is not None:
+            self.detector.work_ended(host, self.now_ms)
+        if not self.checkpoints.failed(event):
+            return ()
+        if self.stopping:
+            self.final_failures, self.final_failure = self.final_failures + 1, message
+        deaths = self.detector.trouble_reported(host, message, self.now_ms) if host is not None else ()
+        return (*self.checkpoints.abort(message), *self._bury(deaths))
+
+    # -- changes --------------------------------------------------------------------------------------------------
+
+    def _do(self, steps: Iterable[to.Step]) -> tuple[Outcome, ...]:
+        """Make the changes that a part wants, in their order; return the commands among them, and those that follow."""
+        commands: list[Outcome] = []
+        for step in steps:
+            if isinstance(step, to.Change):
+                commands += self._make(step)
+            else:
+                commands.append(step)
+        return tuple(commands)
+
+    def _make(self, change: to.Change) -> list[Outcome]:
+        """Make one change."""
+        commands: list[Outcome] = []
+        match change:
+            case to.Failed(message):
+                self.error = message
+            case to.Routed(table):
+                self.routing = table
+            case to.ShardsNumbered(operator, highest):
+                self.numbers[operator] = highest
+            case to.PoolGrown(hosts):
+                self.pool = self.pool.growing(hosts)
+            case to.PoolSettled():
+                self._settle_pool()
+            case to.ShardsLost(shards, reason, everything):
+                commands += self._lose(shards, reason, everything=everything)
+            case to.EverythingBack(divided):
+                commands += self._go_on(divided)
+            case to.Repartitioned():
+                commands += self.checkpoints.repartitioned(self.routing.routes, self.now_ms)
+            case to.HostSuspected(host):
+                self.detector.suspected(host)
+            case to.HostUnreachable(host, reason):
+                commands += self._bury(self.detector.lost(host, reason, self.now_ms))
+            case to.HostWorks(host, state_bytes):
+                self.detector.work_began(host, self.now_ms, state_bytes)
+            case to.HostReleased(host):
+                self.hosts -= {host}
+                self.detector.lost(host, "released", self.now_ms)
+            case to.UnitCancelled(unit):
+                self.pipeline.cancelled(unit, self.now_ms)
+                commands.append(do.CancelUnit(unit, self.pipeline.units[unit].attempt))
+            case to.UnitStands(unit, state):
+                self.pipeline.units[unit] = state
+            case to.UnitsPutBack(base):
+                self._put_back(base)
+            case to.ReplayBegan(unit, last, attempt):
+                begun = self.pipeline.started(unit, last, replaying=True)
+                assert begun == attempt
+            case to.ReplayFailed(unit, message, cancelled):
+                self.recovery.replay_failed(unit, message, self.now_ms, cancelled=cancelled)
+            case to.AttemptTaken(attempt):
+                taken = self.pipeline.next_attempt()
+                assert taken == attempt
+            case to.RowsSetAside(unit, epoch, operators):
+                known = self.set_aside.get((unit, epoch), frozenset())
+                self.set_aside[(unit, epoch)] = known | operators
+            case to.CheckpointWanted(decision):
+                commands += self.checkpoints.start(self.now_ms, self.pipeline, self.routing, decision)
+            case to.CheckpointGivenUp(reason):
+                commands += self.checkpoints.abort(reason)
+            case to.CheckpointCorrupt(checkpoint):
+                self.checkpoints.discard(checkpoint)
+                self._covered_now()
+            case to.InflightCorrupt(checkpoint):
+                self.checkpoints.discard(checkpoint)
+                self._covered_now()
+                self.recovery.inflight_corrupt()
+            case _ as never:
+                assert_never(never)
+        return commands
+
+    def _bury(self, deaths: tuple[Death, ...]) -> tuple[Outcome, ...]:
         """Hosts died: their shards are lost. Whatever number of them, whoever saw it: one recovery."""
         commands: list[Outcome] = []
         for death in deaths:
-            self.hosts.discard(death.host)
-            self.unit_ends.host_died(death.host)
+            self.hosts -= {death.host}
+            commands += self._do(host_died(death.host, self._view()))
             commands.append(do.DropHost(death.host, death.reason))
-            commands += self.scale.host_died(death.host)
-            shards = set(self.routing.shards_on(death.host))
+            commands += self._do(self.scale.host_died(death.host, self._view()))
+            shards = self.routing.shards_on(death.host)
             if shards:
                 self.faults += 1
-                commands += self.recovery.lose(shards, f"host {death.host}: {death.reason}", detect_ms=death.silent_ms)
+                reason = f"host {death.host}: {death.reason}"
+                commands += self._lose(shards, reason, detect_ms=death.silent_ms)
         return tuple(commands)
 
-    def _checkpoint_committed(self, event: on.CheckpointCommitted) -> tuple[Outcome, ...]:
-        self.trims += self.checkpoints.committed(event)
-        self.detector.trouble_ended()
-        return self.trim()
+    def _lose(
+        self, shards: Iterable[ShardId], reason: str, *, everything: bool = False, detect_ms: int = 0
+    ) -> list[Outcome]:
+        """These shards are gone: what is being scaled or checkpointed is given up, and a recovery begins, or begins anew."""
+        everything |= self.settings.scheme.replays_sources
+        given_up = self._do(self.scale.give_up(reason, self._view(), again=True))
+        self.recovery.shards_lost(set(shards), reason, self.now_ms, everything=everything, detect_ms=detect_ms)
+        return [*given_up, *self.checkpoints.abort(reason)]
 
-    def trim(self) -> tuple[Outcome, ...]:
+    def _put_back(self, base: Mapping[UnitName, Epoch]) -> None:
+        self.checkpoints.went_back()
+        self._covered_now()
+        for unit, epoch in base.items():
+            self.pipeline.put_back(unit, epoch)
+            self.acknowledgements.done(unit, epoch)
+
+    def _go_on(self, divided: bool) -> list[Outcome]:
+        """Everything lost is back."""
+        self.pipeline.go_on()
+        again = self.checkpoints.repartitioned(self.routing.routes, self.now_ms) if divided else ()
+        return [*(again or self.checkpoints.running(self.now_ms)), *(self._trim() if self.trims else ())]
+
+    def _settle_pool(self) -> None:
+        """As many hosts as at the start; more where operators were scaled out beyond what they were declared with."""
+        counts = {o: len(self.routing.of(o)) for o in self.topology.operators}
+        scaled = [count for o, count in counts.items() if count > self.topology.operators[o]]
+        self.pool = self.pool.settled(max([self.settings.hosts, *scaled]))
+
+    def _trim(self) -> tuple[Outcome, ...]:
         """Let go what newer checkpoints cover; but not while a recovery is on its way back from an older one."""
-        if self.recovering is not None and self.recovering.plan is not None:
+        if self.recovery.planned:
             return ()
         trims, self.trims = self.trims, []
         for trim in trims:
@@ -258,36 +419,17 @@ class Controller:
         return (*trims, *self.released())
 
     def released(self) -> list[Outcome]:
-        """Stream epochs that nobody will ask for again: every consumer is past them, or a checkpoint covers them."""
-        pending, newest = self.checkpoints.pending, self.checkpoints.newest
-        needless: dict[StreamName, Epoch] = {}
-        for stream in self.topology.streams:
-            if stream.durable:
-                continue  # trimmed with the oldest checkpoint
-            upto = self.pipeline.units[stream.consumer].finished
-            if stream.preservation == "buffered":
-                upto = newest.own_cut(stream.consumer) if newest else Epoch(0)
-                if self.recovering is not None and self.recovering.plan is not None:
-                    upto = min(upto, self.recovering.plan.base.get(stream.consumer, upto))
-            if self.scaling is not None and stream.consumer == self.scaling.unit and self.scaling.keeps_input:
-                upto = min(upto, self.scaling.base)
-            if pending is not None:  # epochs that a pending checkpoint still has to save
-                unsaved = [e for s, e in pending.wanted_inflight - pending.inflight.keys() if s == stream.name]
-                upto = min([upto, *(Epoch(e - 1) for e in unsaved)])
-            needless[stream.name] = min(upto, needless.get(stream.name, upto))
-        return [do.ReleaseStream(name, upto) for name, upto in needless.items() if upto]
+        """Stream epochs that nobody will ask for again."""
+        holds = self.checkpoints.holds + self.scale.holds(self.topology)
+        if self.recovery.current is not None:
+            holds += self.recovery.current.holds(self.topology)
+        return [do.ReleaseStream(name, upto) for name, upto in self.acknowledgements.forgettable(holds).items()]
 
-    @property
-    def trouble(self) -> str:
-        """Why the next epoch is not to be had, in a sentence; empty while all is well."""
-        said = [
-            f"unit {unit!r}: epoch {state.finished + 1}, attempt {state.tries + 1}: {state.error}"
-            for unit, state in self.pipeline.units.items()
-            if state.tries
-        ]
-        if self.recovering is not None and self.phase != "starting":
-            said += self.recovery.trouble(self.recovering)
-        return "; ".join(said)
+    def _covered_now(self) -> None:
+        """Checkpoints acknowledge what they cover."""
+        newest = self.checkpoints.newest
+        units = self.pipeline.units
+        self.acknowledgements.covered({u: newest.own_cut(u) if newest is not None else Epoch(0) for u in units})
 
     # -- what follows from what is true now -----------------------------------------------------------------------
 
@@ -298,58 +440,46 @@ class Controller:
         for _ in range(self.pool.to_start(len(self.hosts), self.starting_hosts)):
             self.starting_hosts += 1
             commands.append(do.StartHost())
-        if self.recovering is not None:
-            commands += self.recovery.advance()
-        if self.recovering is None:
+        if self.recovery.current is not None:
+            commands += self._recover()
+        if self.recovery.current is None:
             self.phase = "stopping" if self.stopping else "running"
-            commands += self.scale.advance()
-            if self.scaling is None or not self.scaling.stands_on_checkpoint:
-                commands += self.asked.advance()
+            if self.scale.current is not None:
+                commands += self._do(self.scale.advance(self._view()))
+            if self.scale.current is None or not self.scale.current.stands_on_checkpoint:
+                if self.asked.open:
+                    commands += self._do(self.asked.advance(self._view()))
                 commands += self.checkpoints.start_if_due(self.now_ms, self.pipeline, self.routing)
         commands += self._run()
         if len(self.hosts) > self.pool.size:
-            commands += self.scale.release_hosts()
+            commands += self._do(self.scale.hosts_to_release(self._view()))
         if self.stopping and not (self.recovering or self.scaling or self.admitting) and self.pipeline.quiet:
             commands += self._finish()
         return tuple(commands)
 
-    def cancel(self, unit: UnitName) -> list[Outcome]:
-        """Let the unit come to rest."""
-        state = self.pipeline.units[unit]
-        if state.idle or state.cancelled:
-            return []
-        state.cancelled, state.cancelled_ms = True, self.now_ms
-        return [do.CancelUnit(unit, state.attempt)]
-
-    def replay(
-        self,
-        unit: UnitName,
-        attempt: Attempt,
-        shards: tuple[ShardId, ...],
-        first: Epoch,
-        last: Epoch,
-        routing: RoutingTable,
-        *,
-        again: bool,
-        beside: bool = False,
-    ) -> do.ReplayShards:
-        """Feed these epochs to these shards, and to nobody else."""
-        aside = {e: frozenset(s) for (u, e), s in self.set_aside.items() if u == unit and first <= e <= last}
-        consumed = self.pipeline.consumed(unit)
-        return do.ReplayShards(unit, attempt, first, last, shards, routing, consumed, aside, again=again, beside=beside)
+    def _recover(self) -> list[Outcome]:
+        """The next step of the recovery; the one after it, too, if nobody has to answer first."""
+        if self.phase != "starting":
+            self.phase = "recovering"
+        planned = self.recovery.planned
+        commands = [*self._do(self.recovery.advance(self._view()))]
+        if not planned and self.recovery.at_once:
+            commands += self._do(self.recovery.advance(self._view()))
+        return commands
 
     def _run(self) -> list[Outcome]:
+        recovering, scaling = self.recovery.current, self.scale.current
         commands: list[Outcome] = []
         if self.phase == "starting":
             return commands
         waiting = set[UnitName]()
-        if self.recovering is not None:
-            everything = self.recovering.everything
-            waiting = set(self.pipeline.units) if everything else self.topology.units_of(self.recovering.lost)
+        if recovering is not None:
+            everything = recovering.everything
+            waiting = set(self.pipeline.units) if everything else self.topology.units_of(recovering.lost)
         else:
             commands += self._snapshots()
-            if self.scaling is not None and self.scaling.holds:
-                waiting = {self.scaling.unit}
+            if scaling is not None and scaling.holds:
+                waiting = {scaling.unit}
         for unit in self.pipeline.units:
             epoch = self.pipeline.may_run(unit, self.now_ms)
             if epoch is None or unit in waiting or self.checkpoints.holds_back(unit, epoch, self.now_ms):
@@ -366,12 +496,12 @@ class Controller:
                     self.routing,
                     release=self.pipeline.consumed(unit),
                     release_covered=self._covered(unit),
-                    set_aside=frozenset(self.set_aside.get((unit, epoch), ())),
+                    set_aside=self.set_aside.get((unit, epoch), frozenset()),
                     find=self.settings.dead_letters,
                     again=again,
                 )
             )
-        if self.pipeline.may_admit() and not (self.admitting or self.stopping or self.recovering):
+        if self.pipeline.may_admit() and not (self.admitting or self.stopping or recovering):
             self.admitting, self.abandoning = True, False
             commands.append(do.AdmitEpoch(Epoch(self.pipeline.admitted + 1)))
         elif self.admitting and self.stopping and not self.abandoning:
@@ -381,9 +511,10 @@ class Controller:
 
     def _covered(self, unit: UnitName) -> Epoch:
         """Up to where a checkpoint covers a unit's answers: the newest, or the one from which units below are on their way back."""
+        recovering = self.recovery.current
         checkpoint = self.checkpoints.newest
-        if self.recovering is not None and self.recovering.plan is not None:
-            checkpoint = self.recovery.chosen(self.recovering.plan)
+        if recovering is not None and recovering.plan is not None:
+            checkpoint = self.recovery.chosen(recovering.plan, self.checkpoints.completed)
         return checkpoint.own_cut(unit) if checkpoint else Epoch(0)
 
     def _snapshots(self) -> tuple[Outcome, ...]:
@@ -413,14 +544,12 @@ class Controller:
 
     def check(self) -> None:
         """Assert the invariants; every test calls it after every event."""
-        for part in (self.pipeline, self.detector, self.checkpoints, self.routing):
+        for part in (self.pipeline, self.detector, self.checkpoints, self.routing, self.recovery, self.scale):
             part.check()
         if self.scaling is not None:
-            self.scaling.check()
             assert self.scaling.hosts <= self.hosts
             assert self.recovering is None or not self.scaling.stands_on_checkpoint
         if self.recovering is not None:
-            self.recovering.check()
             assert self.checkpoints.pending is None or self.checkpoints.committing
             for unit in self.topology.units_of(self.recovering.lost) if self.recovering.plan is not None else ():
                 state = self.pipeline.units[unit]

@@ -21,11 +21,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from perseid.checkpoint.lifecycle import SavedShard
+from perseid.checkpoint.schemes import KnownScheme, Scheme
 from perseid.codec import Codec
 from perseid.engine import events as on
 from perseid.engine.commands import Command
-from perseid.engine.controller import Controller, EngineSettings, RootHistory
+from perseid.engine.controller import Controller
 from perseid.engine.notices import Notice, Outcome
+from perseid.engine.settings import EngineSettings, RootHistory
 from perseid.graph.topology import Topology
 from perseid.scaling.routing import RoutingTable
 
@@ -49,13 +51,14 @@ class EventCodec:
     """Events and what makes a controller, as JSON and back. ``saved`` is the class that stands for a shard's snapshot."""
 
     def __init__(self, saved: type) -> None:
-        self.values = Codec({SavedShard: saved})
+        stands_for: dict[Any, Any] = {SavedShard: saved, Scheme: KnownScheme}
+        self.values = Codec(stands_for)
         self.version = self.values.fingerprint(on.Event, Command, Topology, EngineSettings, RootHistory)
         self._table: RoutingTable | None = None
         self._table_digest = 0
         # Of commands only the digest is wanted: a table is in many of them, and mappings may be filled in any order.
-        self._tables = Codec({SavedShard: saved}, ordered=True)
-        self._commands = Codec({SavedShard: saved}, {RoutingTable: self._digest_of_table}, ordered=True)
+        self._tables = Codec(stands_for, ordered=True)
+        self._commands = Codec(stands_for, {RoutingTable: self._digest_of_table}, ordered=True)
         self._write_commands = self._commands.writer(tuple[Command, ...])
         self.write_event = self.values.writer(on.Event)
         self.read_event = self.values.reader(on.Event)

@@ -56,6 +56,13 @@ class HeartbeatArrived:
 
 
 @dataclass(frozen=True, slots=True)
+class HeartbeatsArrived:
+    """Those of all hosts but these, at once."""
+
+    silent: frozenset[HostId]
+
+
+@dataclass(frozen=True, slots=True)
 class Ticked:
     """A moment has passed with nothing else to say."""
 
@@ -219,7 +226,7 @@ class FatalError:
     message: str
 
 
-FrequentEvent = HeartbeatArrived | SnapshotWritten | SnapshotsForked | SizesReported | LoadReported
+FrequentEvent = HeartbeatArrived | HeartbeatsArrived | SnapshotWritten | SnapshotsForked | SizesReported | LoadReported
 """Those of which every host, or every shard, has its own."""
 
 RareEvent = (

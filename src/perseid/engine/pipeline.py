@@ -9,15 +9,18 @@ what a recovery has put back).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 from perseid.graph.topology import Topology
 from perseid.vocabulary import Attempt, Epoch, HostId, UnitName
 
+NOBODY: Mapping[HostId, int] = {}
 
-@dataclass(slots=True)
-class UnitState:
-    """Where one unit stands."""
+
+class UnitState(NamedTuple):
+    """Where one unit stands. Every epoch makes two."""
 
     finished: Epoch = Epoch(0)
     put_back: Epoch = Epoch(0)  # where the last recovery of the whole application put it
@@ -26,7 +29,7 @@ class UnitState:
     replaying: bool = False
     cancelled: bool = False
     failures: int = 0  # of the epoch after ``finished``, in a row
-    blamed: dict[HostId, int] = field(default_factory=dict)  # of these failures, on hosts that seemed to be alive
+    blamed: Mapping[HostId, int] = NOBODY  # of these failures, on hosts that seemed to be alive
     setbacks: int = 0  # tries of that epoch that ended because hosts were lost or shards had to be restored
     error: str = ""  # why the last try of that epoch did not end well
     cancelled_ms: int = 0  # when the running job was taken back
@@ -37,10 +40,6 @@ class UnitState:
     def idle(self) -> bool:
         return self.running is None
 
-    def go_back(self, epoch: Epoch) -> None:
-        """The whole application goes back: what is made from here on is new, nothing of it was tried before."""
-        self.finished = self.put_back = self.tried = epoch
-
     @property
     def tries(self) -> int:
         """Of the epoch after ``finished``, that have failed."""
@@ -50,6 +49,26 @@ class UnitState:
     def position(self) -> Epoch:
         """The newest boundary its state will stand at without any further command."""
         return self.finished if self.running is None else max(self.running, self.finished)
+
+
+class Standings(Protocol):
+    """Where all units stand: what others may know of the pipeline."""
+
+    @property
+    def units(self) -> Mapping[UnitName, UnitState]: ...
+
+    @property
+    def attempts(self) -> int:
+        """How many jobs there have been: the next attempt is one more."""
+        ...
+
+    @property
+    def committed(self) -> Epoch: ...
+
+    @property
+    def settled(self) -> bool: ...
+
+    def consumed(self, unit: UnitName) -> Epoch: ...
 
 
 @dataclass(slots=True)
@@ -84,12 +103,11 @@ class Pipeline:
         return all(self.units[u].finished >= self.admitted for u in self.topology.source_units)
 
     def started(self, unit: UnitName, epoch: Epoch, *, replaying: bool = False) -> Attempt:
-        state = self.units[unit]
+        state, attempt = self.units[unit], self.next_attempt()
         assert state.idle, f"unit {unit!r} is still working on epoch {state.running}"
-        state.running, state.attempt = epoch, self.next_attempt()
-        state.tried = max(state.tried, epoch)
-        state.replaying, state.cancelled = replaying, False
-        return state.attempt
+        tried = max(state.tried, epoch)
+        self._set(unit, running=epoch, attempt=attempt, tried=tried, replaying=replaying, cancelled=False)
+        return attempt
 
     def next_attempt(self) -> Attempt:
         self.attempts += 1
@@ -100,17 +118,38 @@ class Pipeline:
         return not state.idle and state.attempt == attempt
 
     def ended(self, unit: UnitName) -> None:
-        state = self.units[unit]
-        state.running, state.replaying, state.cancelled = None, False, False
+        self._set(unit, running=None, replaying=False, cancelled=False)
+
+    def cancelled(self, unit: UnitName, now_ms: int) -> None:
+        """Its job is taken back."""
+        self._set(unit, cancelled=True, cancelled_ms=now_ms)
+
+    def put_back(self, unit: UnitName, epoch: Epoch) -> None:
+        """The whole application goes back: what is made from here on is new, nothing of it was tried before."""
+        self._set(unit, finished=epoch, put_back=epoch, tried=epoch)
+
+    def go_on(self) -> None:
+        """Every unit may try again now."""
+        for unit, state in self.units.items():
+            if state.not_before_ms:
+                self._set(unit, not_before_ms=0)
+
+    def _set(self, unit: UnitName, **changes: Any) -> None:
+        self.units[unit] = self.units[unit]._replace(**changes)
 
     def finished(self, unit: UnitName) -> Epoch:
         """The running epoch is done."""
         state = self.units[unit]
-        assert state.running is not None and state.running == state.finished + 1
-        state.finished, state.failures, state.setbacks, state.not_before_ms = state.running, 0, 0, 0
-        state.blamed, state.error = {}, ""
-        self.ended(unit)
-        return state.finished
+        epoch = state.running
+        assert epoch is not None and epoch == state.finished + 1
+        self.units[unit] = UnitState(
+            finished=epoch,
+            put_back=state.put_back,
+            attempt=state.attempt,
+            cancelled_ms=state.cancelled_ms,
+            tried=state.tried,
+        )
+        return epoch
 
     def consumed(self, unit: UnitName) -> Epoch:
         """Up to where nobody needs this unit's output any more: itself, and all units below, are past it."""

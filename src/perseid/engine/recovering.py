@@ -10,10 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from perseid.checkpoint.acknowledgements import Hold
+from perseid.graph.topology import Topology
 from perseid.recovery.plan import RecoveryPlan
 from perseid.scaling.routing import Route
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, UnitName, Version
 
+RETRY_PAUSE_MS = 100  # after a first failure, twice as long after the next
+RETRY_PAUSE_LIMIT_MS = 5_000
 REASON_LENGTH = 500  # reasons are for people: the first are enough
 HOST_PHASES = ("read", "deserialise", "catch_up")  # what hosts report of a restore
 
@@ -76,6 +80,12 @@ class Recovering:
         """Which of these restored shards have not come to ``last``, and the epoch where the hindmost of them stands."""
         missing = {s: self.reached.get(s, base) for s in shards if self.reached.get(s, base) < last}
         return min(missing.values(), default=last), tuple(missing)
+
+    def holds(self, topology: Topology) -> tuple[Hold, ...]:
+        """Preserved input that restored shards have to be fed with."""
+        base = self.plan.base if self.plan is not None else {}
+        inputs = (s for s in topology.streams if s.consumer in base and s.preservation == "buffered")
+        return tuple(Hold(s.name, base[s.consumer]) for s in inputs)
 
     @property
     def refused(self) -> bool:

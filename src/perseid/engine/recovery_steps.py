@@ -7,219 +7,282 @@ into them → done. ``Recovering`` remembers how far it has come, ``recovery.pla
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
-from typing import TYPE_CHECKING, assert_never
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import assert_never
 
 from perseid.checkpoint.lifecycle import CompletedCheckpoint, bytes_of
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine import notices
-from perseid.engine.notices import Outcome
-from perseid.engine.recovering import Recovering
+from perseid.engine.changes import (
+    CheckpointCorrupt,
+    CheckpointGivenUp,
+    EverythingBack,
+    Failed,
+    HostWorks,
+    PoolSettled,
+    ReplayBegan,
+    Routed,
+    ShardsNumbered,
+    Step,
+    UnitCancelled,
+    UnitsPutBack,
+)
+from perseid.engine.recovering import RETRY_PAUSE_LIMIT_MS, RETRY_PAUSE_MS, Recovering
+from perseid.engine.view import Lost, View
 from perseid.recovery.plan import ApplicationRecovery, Observation, RecoveryPlan, ShardRecovery, decide
-from perseid.scaling.routing import partition_routing_state, place
+from perseid.scaling.routing import RoutingTable, new_shards, partition_routing_state, place
 from perseid.state.slots import divided
-from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, SlotRange, UnitName
+from perseid.vocabulary import Attempt, CheckpointId, Epoch, HostId, OperatorName, ShardId, SlotRange, UnitName, Version
 
-if TYPE_CHECKING:
-    from perseid.engine.controller import Controller
-
-RETRY_PAUSE_MS = 100
-RETRY_PAUSE_LIMIT_MS = 5_000
 BURST_PATIENCE_MS = 1_500
 GROWTH_PATIENCE_MS = 5_000
 REST_LIMIT_MS = 120_000  # for a job that was taken back
 QUICK_MS = 3_000  # a recovery that takes no longer is nothing to speak of
 
 
+@dataclass(slots=True)
 class RecoverySteps:
-    """Takes the controller's recovery from one step to the next."""
+    """Takes a recovery from one step to the next."""
 
-    def __init__(self, controller: Controller) -> None:
-        self._of = controller
+    current: Recovering | None = None
+    restored: CheckpointId | None = None  # the last recovery went back to it, and reads its in-flight epochs
 
-    def lose(self, shards: set[ShardId], reason: str, *, everything: bool = False, detect_ms: int = 0) -> list[Outcome]:
+    @property
+    def lost(self) -> Lost | None:
+        """What is being brought back."""
+        current = self.current
+        return None if current is None else Lost(frozenset(current.lost), current.reason)
+
+    @property
+    def planned(self) -> bool:
+        """Is it on its way back from a checkpoint?"""
+        return self.current is not None and self.current.plan is not None
+
+    # -- what happens ---------------------------------------------------------------------------------------------
+
+    def shards_lost(
+        self, shards: Collection[ShardId], reason: str, now_ms: int, *, everything: bool = False, detect_ms: int = 0
+    ) -> None:
         """These shards are gone: a recovery begins, or begins anew with all that is not yet back."""
-        of = self._of
-        everything |= of.settings.scheme.replays_sources
-        given_up = of.scale.give_up(reason, again=True)
-        if of.recovering is None:
-            of.recovering = Recovering(set(shards), everything, reason, of.now_ms - detect_ms, step_ms=of.now_ms)
-            of.recovering.phases_ms["detect"] = detect_ms
+        if self.current is None:
+            self.current = Recovering(set(shards), everything, reason, now_ms - detect_ms, step_ms=now_ms)
+            self.current.phases_ms["detect"] = detect_ms
         else:
-            of.recovering.restart(shards, reason, of.now_ms)
-            of.recovering.everything |= everything
-        return [*given_up, *of.checkpoints.abort(reason)]
+            self.current.restart(set(shards), reason, now_ms)
+            self.current.everything |= everything
 
-    def restore_failed(self, event: on.RestoreFailed) -> tuple[Outcome, ...]:
-        of, recovering = self._of, self._of.recovering
+    def shards_restored(self, event: on.ShardsRestored, now_ms: int) -> None:
+        if self.current is not None and self.current.version == event.version:
+            self.current.restored(event.host, dict(event.phases_ms), dict(event.reached), now_ms)
+
+    def restore_failed(self, event: on.RestoreFailed, seen: View) -> list[Step]:
+        recovering = self.current
         if recovering is None or recovering.plan is None or recovering.version != event.version:
-            return ()
+            return []
+        steps: list[Step] = []
         if event.corrupt and recovering.plan.checkpoint is not None:
-            of.checkpoints.discard(recovering.plan.checkpoint)
-        elif not (event.storage and self._wait_for_storage(recovering)):
-            of.error = event.message
-        recovering.restart(set(), event.message, of.now_ms)
-        return ()
+            steps.append(CheckpointCorrupt(recovering.plan.checkpoint))
+        elif not (event.storage and self._wait_for_storage(recovering, seen)):
+            steps.append(Failed(event.message))
+        recovering.restart(set(), event.message, seen.now_ms)
+        return steps
 
-    def advance(self) -> list[Outcome]:
-        """The next step, if it can be taken."""
-        of, recovering = self._of, self._of.recovering
-        assert recovering is not None
-        if of.phase != "starting":
-            of.phase = "recovering"
-        if recovering.plan is None:
-            return self._plan(recovering)
-        commands: list[Outcome] = []
-        if recovering.refused and of.now_ms >= recovering.not_before_ms:
-            commands += [self._write_down(operator) for operator in sorted(recovering.unwritten)]
-            recovering.unwritten.clear()
-        if not recovering.restoring:
-            catching_up = recovering.to_replay | recovering.replaying
-            # A unit below may have to ask the one above for an epoch once more: that one comes first.
-            ready = {u for u in recovering.to_replay if not catching_up & of.topology.above(u)}
-            if ready and isinstance(recovering.plan, ShardRecovery):
-                commands += self._replay(recovering, recovering.plan, ready)
-        if recovering.done:
-            recovering.step_done("catch_up", of.now_ms)
-            for state in of.pipeline.units.values():
-                state.not_before_ms = 0
-            of.recovering = None
-            duration = of.now_ms - recovering.since_ms
-            commands.append(
-                notices.RecoveryFinished(
-                    recovering.plan, duration, dict(recovering.phases_ms), recovering.reason == "start"
-                )
-            )
-            again = of.checkpoints.repartitioned(of.routing.routes, of.now_ms) if recovering.divided else ()
-            commands += again or of.checkpoints.running(of.now_ms)
-            commands += of.trim() if of.trims else ()
-        return commands
+    def replay_finished(self, unit: UnitName) -> None:
+        if self.current is not None:
+            self.current.replaying.discard(unit)
 
-    def _plan(self, recovering: Recovering) -> list[Outcome]:
-        of = self._of
-        affected = set(of.pipeline.units) if recovering.everything else of.topology.units_of(recovering.lost)
-        commands: list[Outcome] = []
-        for unit in sorted(affected):
-            commands += of.cancel(unit)
-        busy = [u for u in sorted(affected) if not of.pipeline.units[u].idle]
-        for unit in busy:
-            if of.now_ms - of.pipeline.units[unit].cancelled_ms > REST_LIMIT_MS:
-                of.error = (
-                    f"unit {unit!r}: Spark has not ended its job {REST_LIMIT_MS // 1000} s after it was cancelled;"
-                    " start the application again, in a new session if Spark does not answer"
-                )
-        if busy or not self._enough_hosts(recovering):
-            return commands
-        pausing = [recovering.not_before_ms]
-        pausing += [s.not_before_ms for u, s in of.pipeline.units.items() if u in affected]
-        if of.phase != "starting":  # hosts that die together are noticed one after the other: one burst, one recovery
-            pausing.append(recovering.step_ms + of.settings.heartbeat_ms // 2)
-        if of.now_ms < max(pausing, default=0):
-            return commands
-        seen = Observation(
-            finished={u: s.finished for u, s in of.pipeline.units.items()},
-            lost=frozenset(recovering.lost),
-            slots={shard: route.slots for shard, route in of.routing.routes.items()},
-            checkpoints=tuple(of.checkpoints.completed),
-            newest=of.checkpoints.trimmed_by,
-            everything=recovering.everything,
-            oldest_epoch=of.oldest_epoch,
-        )
-        plan = decide(of.topology, seen)
-        if isinstance(plan, ShardRecovery) and self._may_divide(recovering, plan):
-            commands += self._divide(recovering)
-            slots = {shard: route.slots for shard, route in of.routing.routes.items()}
-            plan = decide(of.topology, replace(seen, lost=frozenset(recovering.lost), slots=slots))
-        if isinstance(plan, ApplicationRecovery) and not recovering.everything:
-            recovering.everything = True  # the units not affected so far must come to rest too
-            recovering.lost |= set(of.routing.routes)
-            return [*commands, *of.checkpoints.abort(recovering.reason), *self._plan(recovering)]
-        recovering.plan = plan
-        recovering.lost |= set(plan.shards)
-        recovering.step_done("reload", of.now_ms)
-        commands.append(notices.RecoveryStarted(recovering.reason, plan))
-        return [*commands, *self._restore(recovering, plan)]
+    def replay_failed(self, unit: UnitName, message: str, now_ms: int, *, cancelled: bool) -> None:
+        """Plan again: shards of the unit are half fed."""
+        if self.current is not None and unit in self.current.replaying:
+            self.current.restart(set(), message, now_ms)
+            self.current.failed_replays += not cancelled
 
-    def _may_divide(self, recovering: Recovering, plan: ShardRecovery) -> bool:
-        """Parallel recovery: is there something to replay, and somebody to share it?"""
-        of = self._of
-        operators = {shard.operator for shard in recovering.lost}
-        ready = operators <= of.settings.scalable and not recovering.divided
-        ways = of.settings.parallel_recovery
-        after = Counter(shard.operator for shard in (*of.routing.routes, *(ways - 1) * list(recovering.lost)))
-        bounded = all(after[o] <= ways * of.topology.operators[o] for o in operators)  # loss after loss must not add up
-        return ready and bounded and min(ways, len(of.hosts)) > 1 and bool(plan.replay)
+    def inflight_corrupt(self) -> None:
+        """The checkpoint that was restored has a damaged epoch: it is not gone back to any more."""
+        self.restored = None
 
-    def _divide(self, recovering: Recovering) -> list[Outcome]:
-        """Every lost shard becomes several, each of which has less to read and less to replay: a scale out of what is lost (S4)."""
-        of = self._of
-        recovering.divided = True
-        commands: list[Outcome] = []
-        for operator in sorted({shard.operator for shard in recovering.lost}):
-            routes = of.routing.of(operator)
-            ranges = [part for r in routes if r.shard in recovering.lost for part in self._pieces(r.slots)]
-            fresh = of.scale.new_shards(operator, ranges)
-            gone = {s for s in recovering.lost if s.operator == operator}
-            recovering.before += tuple(r for r in routes if r.shard in gone)
-            of.routing = partition_routing_state(of.routing, gone, fresh)
-            recovering.lost = (recovering.lost - gone) | {ShardId(operator, index) for index, _ in fresh}
-            recovering.writing[operator] = of.routing.version
-            commands.append(self._write_down(operator))
-        of.scale.settle_pool()
-        return commands
-
-    def _pieces(self, slots: SlotRange) -> list[SlotRange]:
-        count = min(self._of.settings.parallel_recovery, len(self._of.hosts), slots[1] - slots[0])
-        return divided(slots, count)
-
-    def _write_down(self, operator: OperatorName) -> do.WritePartition:
-        of, recovering = self._of, self._of.recovering
-        assert recovering is not None
-        shards, declared = of.routing.shards(operator), of.topology.operators[operator]
-        return do.WritePartition(operator, declared, shards, recovering.writing[operator])
-
-    def written_down(self, event: on.PartitionWritten) -> list[Outcome]:
+    def partition_written(self, event: on.PartitionWritten, seen: View) -> list[Step]:
         """The ledger knows of the division; or could not be written, which is tried until it can."""
-        of, recovering = self._of, self._of.recovering
+        recovering = self.current
         if recovering is None or recovering.writing.get(event.operator) != event.version:
             return []
         if event.error is None:
             del recovering.writing[event.operator]
         else:
             recovering.unwritten.add(event.operator)
-        if recovering.refused and not self._wait_for_storage(recovering):  # one try, however many operators there are
-            of.error = event.error or "the ledger is out of reach"
+        if recovering.refused and not self._wait_for_storage(recovering, seen):  # one try, however many operators
+            return [Failed(event.error or "the ledger is out of reach")]
         return []
 
-    def _wait_for_storage(self, recovering: Recovering) -> bool:
+    # -- the next step --------------------------------------------------------------------------------------------
+
+    def advance(self, seen: View) -> list[Step]:
+        """The next step, if it can be taken."""
+        recovering = self.current
+        assert recovering is not None
+        if recovering.plan is None:
+            return self._plan(recovering, seen)
+        steps: list[Step] = []
+        if recovering.refused and seen.now_ms >= recovering.not_before_ms:
+            steps += [_written_down(o, recovering, seen.routing, seen) for o in sorted(recovering.unwritten)]
+            recovering.unwritten.clear()
+        if not recovering.restoring:
+            catching_up = recovering.to_replay | recovering.replaying
+            # A unit below may have to ask the one above for an epoch once more: that one comes first.
+            ready = {u for u in recovering.to_replay if not catching_up & seen.topology.above(u)}
+            if ready and isinstance(recovering.plan, ShardRecovery):
+                steps += self._replay(recovering, recovering.plan, ready, seen)
+        if recovering.done:
+            recovering.step_done("catch_up", seen.now_ms)
+            self.current = None
+            duration = seen.now_ms - recovering.since_ms
+            phases, start = dict(recovering.phases_ms), recovering.reason == "start"
+            steps.append(notices.RecoveryFinished(recovering.plan, duration, phases, start))
+            steps.append(EverythingBack(recovering.divided))
+        return steps
+
+    @property
+    def at_once(self) -> bool:
+        """Was a plan made that leaves nothing to hosts, so that the next step follows now?"""
+        return self.planned and self.current is not None and not self.current.restoring
+
+    def _plan(self, recovering: Recovering, seen: View) -> list[Step]:
+        units = seen.pipeline.units
+        affected = set(units) if recovering.everything else seen.topology.units_of(recovering.lost)
+        busy = [u for u in sorted(affected) if not units[u].idle]
+        steps: list[Step] = [UnitCancelled(unit) for unit in busy if not units[unit].cancelled]
+        stuck = (u for u in busy if units[u].cancelled and seen.now_ms - units[u].cancelled_ms > REST_LIMIT_MS)
+        steps += [_never_at_rest(unit) for unit in stuck]
+        if busy or not _enough_hosts(recovering, seen):
+            return steps
+        pausing = [recovering.not_before_ms, *(units[u].not_before_ms for u in affected)]
+        if not seen.starting:  # hosts that die together are noticed one after the other: one burst, one recovery
+            pausing.append(recovering.step_ms + seen.settings.heartbeat_ms // 2)
+        if seen.now_ms < max(pausing):
+            return steps
+        routing = seen.routing
+        observed = Observation(
+            finished={u: s.finished for u, s in units.items()},
+            lost=frozenset(recovering.lost),
+            slots={shard: route.slots for shard, route in routing.routes.items()},
+            checkpoints=tuple(seen.checkpoints.completed),
+            newest=seen.checkpoints.trimmed_by,
+            everything=recovering.everything,
+            oldest_epoch=seen.oldest_epoch,
+        )
+        plan = decide(seen.topology, observed)
+        if isinstance(plan, ShardRecovery) and _may_divide(recovering, plan, seen):
+            routing, divisions = self._divide(recovering, seen)
+            steps += divisions
+            slots = {shard: route.slots for shard, route in routing.routes.items()}
+            plan = decide(seen.topology, replace(observed, lost=frozenset(recovering.lost), slots=slots))
+        if isinstance(plan, ApplicationRecovery) and not recovering.everything:
+            recovering.everything = True  # the units not affected so far must come to rest too
+            recovering.lost |= set(routing.routes)
+            return [
+                *steps,
+                CheckpointGivenUp(recovering.reason),
+                *self._plan(recovering, replace(seen, routing=routing)),
+            ]
+        recovering.plan = plan
+        recovering.lost |= set(plan.shards)
+        recovering.step_done("reload", seen.now_ms)
+        steps.append(notices.RecoveryStarted(recovering.reason, plan))
+        return [*steps, *self._restore(recovering, plan, replace(seen, routing=routing))]
+
+    def _divide(self, recovering: Recovering, seen: View) -> tuple[RoutingTable, list[Step]]:
+        """Every lost shard becomes several, each of which has less to read and less to replay: a scale out of what is lost (S4)."""
+        recovering.divided = True
+        routing = seen.routing
+        steps: list[Step] = []
+        for operator in sorted({shard.operator for shard in recovering.lost}):
+            routes = routing.of(operator)
+            ranges = [part for r in routes if r.shard in recovering.lost for part in _pieces(r.slots, seen)]
+            fresh = new_shards(routing, operator, ranges, seen.numbers.get(operator, 0))
+            gone = {s for s in recovering.lost if s.operator == operator}
+            recovering.before += tuple(r for r in routes if r.shard in gone)
+            routing = partition_routing_state(routing, gone, fresh)
+            recovering.lost = (recovering.lost - gone) | {ShardId(operator, index) for index, _ in fresh}
+            recovering.writing[operator] = routing.version
+            steps += [ShardsNumbered(operator, fresh[-1][0]), _written_down(operator, recovering, routing, seen)]
+        return routing, [*steps, Routed(routing), PoolSettled()]
+
+    def _wait_for_storage(self, recovering: Recovering, seen: View) -> bool:
         """Out of reach is not lost: there is another try after a pause, but not for ever."""
-        if recovering.failed_restores >= self._of.settings.storage_retries:
+        if recovering.failed_restores >= seen.settings.storage_retries:
             return False
         recovering.failed_restores += 1
         pause_ms = min(RETRY_PAUSE_MS * 2 ** (recovering.failed_restores - 1), RETRY_PAUSE_LIMIT_MS)
-        recovering.not_before_ms = self._of.now_ms + pause_ms
+        recovering.not_before_ms = seen.now_ms + pause_ms
         return True
 
-    def _enough_hosts(self, recovering: Recovering) -> bool:
-        """One host will do to bring back a part; after a burst it pays to wait a moment for the others."""
-        of = self._of
-        if len(of.hosts) >= of.pool.hosts:
-            return True
-        if of.phase == "starting":  # more than it was promised is waited for, but not for long
-            patient = of.now_ms - recovering.step_ms < GROWTH_PATIENCE_MS
-            return len(of.hosts) >= of.settings.hosts and not patient
-        if not of.hosts:
-            return False
-        # From the first loss on: hosts that are lost one after the other must not put it off again and again.
-        return len(recovering.lost) < len(of.routing.routes) or of.now_ms - recovering.since_ms >= BURST_PATIENCE_MS
+    def _restore(self, recovering: Recovering, plan: RecoveryPlan, seen: View) -> list[Step]:
+        chosen = self.chosen(plan, seen.checkpoints.completed)
+        self.restored = plan.checkpoint
+        inflight = dict(chosen.inflight) if chosen else {}
+        steps: list[Step] = []
+        match plan:
+            case ShardRecovery():
+                replay = plan.replay
+                steps.append(do.OfferInflight(inflight))
+            case ApplicationRecovery():
+                replay = {}
+                steps += [UnitsPutBack(plan.base), do.ResetStreams(inflight, dict(plan.base))]
+            case _:
+                assert_never(plan)
+        placed = _placed(plan, seen)
+        routing = seen.routing.moved(dict(placed))
+        steps.append(Routed(routing))
+        recovering.version = routing.version
+        shards_of: dict[HostId, list[ShardId]] = {}
+        for shard in sorted(placed):
+            shards_of.setdefault(placed[shard], []).append(shard)
+        recovering.restoring = set(shards_of)
+        recovering.to_replay = set(replay)
+        upto = {unit: last for unit, (_, last) in replay.items()}
+        for host, mine in sorted(shards_of.items()):
+            units = {s: seen.topology.unit_of(s.operator) for s in mine}
+            retain = min(_consumed(plan, unit, seen) for unit in units.values())
+            shards = tuple((routing.routes[s], plan.shards[s], plan.base[units[s]]) for s in mine)
+            before = tuple(r for r in recovering.before if r.shard.operator in {s.operator for s in mine})
+            steps.append(HostWorks(host, bytes_of(part for s in mine for part in plan.shards[s])))
+            steps.append(do.RestoreShards(host, routing.version, shards, Epoch(retain + 1), upto, before))
+        return steps
 
-    def trouble(self, recovering: Recovering) -> list[str]:
+    def _replay(self, recovering: Recovering, plan: ShardRecovery, units: set[UnitName], seen: View) -> list[Step]:
+        """Feed restored shards what they missed, unless kept input has brought them there already."""
+        steps: list[Step] = []
+        attempts = seen.pipeline.attempts
+        for unit in sorted(units):
+            last = plan.replay[unit][1]
+            mine = [s for s in plan.shards if seen.topology.unit_of(s.operator) == unit]
+            stands, behind = recovering.behind(mine, plan.base[unit], last)
+            recovering.to_replay.discard(unit)
+            if not behind:
+                continue
+            recovering.replaying.add(unit)
+            attempts += 1
+            attempt, first, again = Attempt(attempts), Epoch(stands + 1), recovering.failed_replays > 0
+            steps.append(ReplayBegan(unit, last, attempt))
+            steps.append(seen.replay(unit, attempt, behind, first, last, seen.routing, again=again))
+        return steps
+
+    # -- what others ask ------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def chosen(plan: RecoveryPlan, completed: Collection[CompletedCheckpoint]) -> CompletedCheckpoint | None:
+        """The checkpoint that a plan goes back to."""
+        return next((c for c in completed if c.id == plan.checkpoint), None)
+
+    def trouble(self, seen: View) -> list[str]:
         """What a recovery waits for that takes its time."""
-        of, took_ms = self._of, self._of.now_ms - recovering.since_ms
-        if took_ms < QUICK_MS:
+        recovering = self.current
+        if recovering is None or seen.starting or seen.now_ms - recovering.since_ms < QUICK_MS:
             return []
-        cancelled = [unit for unit, state in of.pipeline.units.items() if state.cancelled]
+        took_ms = seen.now_ms - recovering.since_ms
+        cancelled = [unit for unit, state in seen.pipeline.units.items() if state.cancelled]
         if recovering.failed_restores:
             waits = f"storage is out of reach, try {recovering.failed_restores + 1}"
         elif recovering.plan is not None:
@@ -227,68 +290,69 @@ class RecoverySteps:
         elif cancelled:
             waits = f"Spark has not yet ended the cancelled job of unit {cancelled[0]!r}"
         else:
-            waits = f"{len(of.hosts)} of {of.pool.hosts} hosts are there"
+            waits = f"{len(seen.hosts)} of {seen.pool.hosts} hosts are there"
         return [f"recovering for {took_ms / 1000:.0f} s, {waits} ({recovering.reason})"]
 
-    def _restore(self, recovering: Recovering, plan: RecoveryPlan) -> list[Outcome]:
-        of = self._of
-        commands: list[Outcome] = []
-        chosen = self.chosen(plan)
-        of.restored = plan.checkpoint
-        inflight = dict(chosen.inflight) if chosen else {}
-        match plan:
-            case ShardRecovery():
-                commands.append(do.OfferInflight(inflight))
-            case ApplicationRecovery():
-                of.checkpoints.went_back()
-                for unit, epoch in plan.base.items():
-                    of.pipeline.units[unit].go_back(epoch)
-                commands.append(do.ResetStreams(inflight, dict(plan.base)))
-            case _:
-                assert_never(plan)
-        staying = {s: h for s in plan.shards if (h := of.routing.host_of(s)) in of.hosts and h is not None}
-        load = {h: len([s for s in of.routing.shards_on(h) if s not in plan.shards or s in staying]) for h in of.hosts}
-        working = {h: n for h, n in load.items() if n} if of.phase != "starting" else {}
-        idle = sorted(h for h in of.hosts if h not in working)
-        if of.phase == "starting":
-            idle = idle[: of.pool.hosts]
-        placed = {**place([s for s in plan.shards if s not in staying], working, idle), **staying}
-        of.routing = of.routing.moved(dict(placed))
-        recovering.version = of.routing.version
-        shards_of: dict[HostId, list[ShardId]] = {}
-        for shard in sorted(placed):
-            shards_of.setdefault(placed[shard], []).append(shard)
-        recovering.restoring = set(shards_of)
-        replay = plan.replay if isinstance(plan, ShardRecovery) else {}
-        recovering.to_replay = set(replay)
-        upto = {unit: last for unit, (_, last) in replay.items()}
-        for host, mine in sorted(shards_of.items()):
-            of.detector.work_began(host, of.now_ms, bytes_of(part for s in mine for part in plan.shards[s]))
-            units = {s: of.topology.unit_of(s.operator) for s in mine}
-            retain = min(of.pipeline.consumed(unit) for unit in units.values())
-            shards = tuple((of.routing.routes[s], plan.shards[s], plan.base[units[s]]) for s in mine)
-            before = tuple(r for r in recovering.before if r.shard.operator in {s.operator for s in mine})
-            commands.append(do.RestoreShards(host, of.routing.version, shards, Epoch(retain + 1), upto, before))
-        if not placed:
-            commands += self.advance()
-        return commands
+    def check(self) -> None:
+        if self.current is not None:
+            self.current.check()
 
-    def chosen(self, plan: RecoveryPlan) -> CompletedCheckpoint | None:
-        """The checkpoint that a plan goes back to."""
-        return next((c for c in self._of.checkpoints.completed if c.id == plan.checkpoint), None)
 
-    def _replay(self, recovering: Recovering, plan: ShardRecovery, units: set[UnitName]) -> list[Outcome]:
-        """Feed restored shards what they missed, unless kept input has brought them there already."""
-        of = self._of
-        commands: list[Outcome] = []
-        for unit in sorted(units):
-            last = plan.replay[unit][1]
-            mine = [s for s in plan.shards if of.topology.unit_of(s.operator) == unit]
-            stands, behind = recovering.behind(mine, plan.base[unit], last)
-            recovering.to_replay.discard(unit)
-            if not behind:
-                continue
-            recovering.replaying.add(unit)
-            attempt, again = of.pipeline.started(unit, last, replaying=True), recovering.failed_replays > 0
-            commands.append(of.replay(unit, attempt, behind, Epoch(stands + 1), last, of.routing, again=again))
-        return commands
+def _never_at_rest(unit: UnitName) -> Failed:
+    return Failed(
+        f"unit {unit!r}: Spark has not ended its job {REST_LIMIT_MS // 1000} s after it was cancelled;"
+        " start the application again, in a new session if Spark does not answer"
+    )
+
+
+def _may_divide(recovering: Recovering, plan: ShardRecovery, seen: View) -> bool:
+    """Parallel recovery: is there something to replay, and somebody to share it?"""
+    operators = {shard.operator for shard in recovering.lost}
+    ready = operators <= seen.settings.scalable and not recovering.divided
+    ways = seen.settings.parallel_recovery
+    after = Counter(shard.operator for shard in (*seen.routing.routes, *(ways - 1) * list(recovering.lost)))
+    bounded = all(after[o] <= ways * seen.topology.operators[o] for o in operators)  # loss after loss must not add up
+    return ready and bounded and min(ways, len(seen.hosts)) > 1 and bool(plan.replay)
+
+
+def _pieces(slots: SlotRange, seen: View) -> list[SlotRange]:
+    return divided(slots, min(seen.settings.parallel_recovery, len(seen.hosts), slots[1] - slots[0]))
+
+
+def _written_down(
+    operator: OperatorName, recovering: Recovering, routing: RoutingTable, seen: View
+) -> do.WritePartition:
+    version: Version = recovering.writing[operator]
+    return do.WritePartition(operator, seen.topology.operators[operator], routing.shards(operator), version)
+
+
+def _enough_hosts(recovering: Recovering, seen: View) -> bool:
+    """One host will do to bring back a part; after a burst it pays to wait a moment for the others."""
+    if len(seen.hosts) >= seen.pool.hosts:
+        return True
+    if seen.starting:  # more than it was promised is waited for, but not for long
+        patient = seen.now_ms - recovering.step_ms < GROWTH_PATIENCE_MS
+        return len(seen.hosts) >= seen.settings.hosts and not patient
+    if not seen.hosts:
+        return False
+    # From the first loss on: hosts that are lost one after the other must not put it off again and again.
+    return len(recovering.lost) < len(seen.routing.routes) or seen.now_ms - recovering.since_ms >= BURST_PATIENCE_MS
+
+
+def _placed(plan: RecoveryPlan, seen: View) -> dict[ShardId, HostId]:
+    """A new home for every shard that has none."""
+    staying = {s: h for s in plan.shards if (h := seen.routing.host_of(s)) in seen.hosts and h is not None}
+    on_host = seen.routing.shards_on
+    load = {h: len([s for s in on_host(h) if s not in plan.shards or s in staying]) for h in seen.hosts}
+    working = {h: n for h, n in load.items() if n} if not seen.starting else {}
+    idle = sorted(h for h in seen.hosts if h not in working)
+    if seen.starting:
+        idle = idle[: seen.pool.hosts]
+    return {**place([s for s in plan.shards if s not in staying], working, idle), **staying}
+
+
+def _consumed(plan: RecoveryPlan, unit: UnitName, seen: View) -> Epoch:
+    """Up to where nobody needs a unit's answers once units stand where the plan puts them."""
+    if isinstance(plan, ShardRecovery):
+        return seen.pipeline.consumed(unit)
+    return min(plan.base[u] for u in (unit, *seen.topology.downstream(unit)))

@@ -17,9 +17,10 @@ from typing import Any
 from perseid.codec import Mismatch
 from perseid.engine import events as on
 from perseid.engine.commands import Command
-from perseid.engine.controller import Controller, EngineSettings, RootHistory
+from perseid.engine.controller import Controller
 from perseid.engine.event_log import FORMAT, EventCodec, commands_of
 from perseid.engine.notices import Outcome
+from perseid.engine.settings import EngineSettings, RootHistory
 from perseid.errors import CorruptData, RootError
 from perseid.graph.topology import Topology
 from perseid.vocabulary import HostId

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from perseid.checkpoint.lifecycle import CompletedCheckpoint, SavedShard
-from perseid.engine.controller import RootHistory
+from perseid.engine.settings import RootHistory
 from perseid.scaling.routing import even_slots, numbered
 from perseid.storage import layout
 from perseid.storage.records import Partitioned

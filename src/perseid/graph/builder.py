@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from perseid.graph.graph import Graph
 from perseid.graph.nodes import Declared, Node, SourceNode, StatefulNode
@@ -14,6 +14,7 @@ from perseid.operators.event_time import EventTime
 from perseid.vocabulary import Preservation
 
 if TYPE_CHECKING:
+    from perseid.checkpoint.schemes import Scheme
     from perseid.operators.operator import Operator
     from perseid.sources.source import Source
 
@@ -45,6 +46,7 @@ class GraphBuilder:
         shards: int = 1,
         event_time: EventTime | None = None,
         combine: Mapping[str, str] | None = None,
+        checkpoint: Scheme | Literal["application"] = "application",
         unit: str | None = None,
     ) -> Stream:
         """Apply a stateful operator to several inputs; ``process`` gets them as keyword arguments.
@@ -63,6 +65,7 @@ class GraphBuilder:
             shards=shards,
             event_time=event_time,
             combine=combine,
+            checkpoint=checkpoint,
             unit=unit,
         )
 
@@ -105,7 +108,8 @@ class GraphBuilder:
 
     def _stateful(
         self, name: str, operator: Operator, inputs: Any, *, key: Any, output: str, shards: int,
-        event_time: EventTime | None, combine: Mapping[str, str] | None, unit: str | None,
+        event_time: EventTime | None, combine: Mapping[str, str] | None,
+        checkpoint: Scheme | Literal["application"], unit: str | None,
     ) -> Stream:  # fmt: skip
         mistakes: list[str] = []
         if not isinstance(inputs, Mapping):
@@ -141,6 +145,7 @@ class GraphBuilder:
             shards,
             event_time,
             combine,
+            checkpoint,
         )
         return self._add(node, [*mistakes, *wrong])
 

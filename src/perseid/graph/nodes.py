@@ -9,13 +9,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from perseid.operators.event_time import EventTime
 from perseid.operators.operator import Operator
 from perseid.vocabulary import Epoch
 
 if TYPE_CHECKING:
+    from perseid.checkpoint.schemes import Scheme
     from perseid.sinks.sink import Sink
     from perseid.sources.source import Source
 
@@ -69,6 +70,7 @@ class StatefulNode:
     shards: int = 1
     event_time: EventTime | None = None
     combine: Mapping[str, str] | None = None  # SQL aggregates by column, per key, before rows go to Python
+    checkpoint: Scheme | Literal["application"] = "application"  # how its unit is checkpointed
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from perseid.graph.nodes import ROWS, SinkNode, TransformNode, UnionNode
 from perseid.operators.event_time import EventTime
@@ -13,6 +13,7 @@ from perseid.vocabulary import Preservation
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from perseid.checkpoint.schemes import Scheme
     from perseid.graph.builder import GraphBuilder
     from perseid.operators.operator import Operator
     from perseid.sinks.sink import Sink
@@ -53,6 +54,7 @@ class Stream:
         shards: int = 1,
         event_time: EventTime | None = None,
         combine: Mapping[str, str] | None = None,
+        checkpoint: Scheme | Literal["application"] = "application",
         unit: str | None = None,
     ) -> Stream:
         """Apply a stateful operator.
@@ -63,10 +65,12 @@ class Stream:
         ``shards``: how many pieces the key space is cut into at the start. ``event_time``: see ``perseid.event_time``.
         ``combine``: partial aggregation by Spark, such as ``{"n": "count(*)", "total": "sum(amount)"}``: each epoch the
         operator gets one row per key, with the key columns and these, instead of the rows themselves.
+        ``checkpoint``: how the operator's unit is checkpointed, if otherwise than the application: for example
+        ``perseid.checkpoints.source()`` where its hosts must not fork.
         """
         return self.app._stateful(
             name, operator, {ROWS: self}, key=key, output=output, shards=shards, event_time=event_time,
-            combine=combine, unit=unit,
+            combine=combine, checkpoint=checkpoint, unit=unit,
         )  # fmt: skip
 
     def union(self, *others: Stream, name: str | None = None, unit: str | None = None) -> Stream:

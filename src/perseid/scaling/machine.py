@@ -107,6 +107,47 @@ class Scaling:
         if self.phase == "preparing" and not self.waiting:
             self.phase = "following"
 
+    def round_began(self, upto: Epoch) -> None:
+        """New shards are brought to this epoch, from the input that the old ones keep."""
+        assert self.phase in ("following", "holding")
+        self.upto, self.gap = upto, upto - self.stands
+
+    def waits_for(self, host: HostId) -> None:
+        """A host brings its new shards further."""
+        self.waiting.add(host)
+
+    def replay_began(self, attempt: Attempt) -> None:
+        """What kept input could not do, a job does."""
+        self.replay = attempt
+
+    def replay_gone(self) -> None:
+        """The job came to nothing."""
+        self.replay = None
+
+    def replay_ended(self) -> None:
+        """The job has brought all new shards to ``upto``."""
+        self.replay, self.reached = None, dict.fromkeys(self.reached, self.upto)
+
+    def hold(self) -> None:
+        """The unit begins no epoch until the new shards have taken over."""
+        assert self.phase == "following"
+        self.phase = "holding"
+
+    def unit_rests(self, now_ms: int) -> None:
+        """The unit would work now."""
+        assert self.phase == "holding"
+        self.held_ms = self.held_ms if self.held_ms is not None else now_ms
+
+    def switch(self) -> None:
+        """New shards stand where the unit does: their division is being written down."""
+        assert self.phase == "holding"
+        self.phase = "switching"
+
+    def switched(self, settled_ms: int) -> None:
+        """The new shards are the operator's; a checkpoint of theirs is due at this time."""
+        assert self.phase == "switching"
+        self.phase, self.not_before_ms = "settling", settled_ms
+
     @property
     def busy(self) -> bool:
         """Are new shards on their way to ``upto``?"""

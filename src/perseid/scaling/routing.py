@@ -122,6 +122,12 @@ class RoutingTable:
         return None
 
 
+def new_shards(table: RoutingTable, operator: OperatorName, slots: Sequence[SlotRange], highest: int) -> Shards:
+    """Shards for these slots, with numbers above the highest ever given to one of the operator: not even an attempt that was given up
+    had them, for input that its shards kept may still lie about."""
+    return numbered(slots, 1 + max(highest, *(index for index, _ in table.shards(operator))))
+
+
 def partition_routing_state(
     table: RoutingTable,
     replaced: Collection[ShardId],

@@ -16,10 +16,10 @@ from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine import messages as msg
 from perseid.engine import notices
-from perseid.engine.controller import RootHistory
 from perseid.engine.host_messages import event_of, snapshot_message
 from perseid.engine.notices import Outcome
 from perseid.engine.root_history import history, partitioned, usable
+from perseid.engine.settings import RootHistory
 from perseid.engine.shard import Refusal
 from perseid.engine.stream_store import StreamStore
 from perseid.engine.unit_job import TaskFailed

@@ -106,9 +106,8 @@ class Hosts:
         for host in quiet:
             if host.dropped and not host.alive:
                 del self.living[host.id]
-        controller = self._driver.controller
         if self._world.instant:
-            controller.detector.heartbeats_arrived(now_ms, silent=unheard)
+            self._driver.decide(on.HeartbeatsArrived(frozenset(unheard)))
             return
         for host in hosts:
             if host.id not in unheard:

@@ -20,7 +20,7 @@ from perseid.checkpoint.schemes import (
     upstream_backup,
 )
 from perseid.engine.admission import AdmissionRules
-from perseid.engine.controller import EngineSettings
+from perseid.engine.settings import EngineSettings
 from perseid.errors import SettingsError
 from perseid.graph.topology import Topology
 from perseid.scaling.bottleneck import AutoScaling

@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from perseid.engine import commands as do
-from perseid.engine.controller import EngineSettings
 from perseid.engine.messages import Forked
+from perseid.engine.settings import EngineSettings
 from perseid.errors import SettingsError
 from perseid.simulation import datacenter
 from perseid.simulation.driver import SimulatedDriver

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from perseid.checkpoint.alignment import Aligner, ForwardToken
-from perseid.checkpoint.schemes import parallel, source
+from perseid.checkpoint.schemes import Scheme, parallel, source
 from perseid.vocabulary import Epoch, UnitName
 
 
-def aligner(*upstream: str, scheme: object = None, position: int = 5) -> Aligner:
-    return Aligner("u", frozenset(upstream), scheme or parallel(), position)  # type: ignore[arg-type]
+def aligner(*upstream: str, scheme: Scheme | None = None, position: int = 5) -> Aligner:
+    return Aligner("u", frozenset(upstream), (scheme or parallel()).synchronous, position)  # type: ignore[arg-type]
 
 
 def test_a_unit_below_sources_takes_its_snapshot_where_it_stands() -> None:

@@ -30,9 +30,9 @@ def test_a_checkpoint_is_due_one_period_after_the_last_began() -> None:
 
 
 def test_every_unit_draws_its_own_first_time_and_keeps_the_common_period() -> None:
-    policy = Independent.made((A, B), 200_000, 7, 0)
-    assert policy.due_ms == Independent.made((A, B), 200_000, 7, 0).due_ms, "the same for the same seed"
-    assert policy.due_ms != Independent.made((A, B), 200_000, 8, 0).due_ms
+    policy = Independent.made({A: 200_000, B: 200_000}, 7, 0)
+    assert policy.due_ms == Independent.made({A: 200_000, B: 200_000}, 7, 0).due_ms, "the same for the same seed"
+    assert policy.due_ms != Independent.made({A: 200_000, B: 200_000}, 8, 0).due_ms
     assert policy.due_ms[A] != policy.due_ms[B]
     assert all(0 <= at_ms < 200_000 for at_ms in policy.due_ms.values())
     first = dict(policy.due_ms)
@@ -49,13 +49,13 @@ def test_every_unit_draws_its_own_first_time_and_keeps_the_common_period() -> No
 
 
 def test_a_unit_that_has_nothing_new_is_passed_over() -> None:
-    policy = Independent(1_000, {A: 0, B: 10})
+    policy = Independent({A: 1_000, B: 1_000}, {A: 0, B: 10})
     decision = policy.decide(standing(50, B))
     assert decision is not None and decision.units == {B}
 
 
 def test_a_missed_period_is_not_made_up_for() -> None:
-    policy = Independent(1_000, {A: 100})
+    policy = Independent({A: 1_000}, {A: 100})
     decision = policy.decide(standing(3_500, A))
     assert decision is not None
     policy.started(decision, 3_500)

@@ -15,8 +15,9 @@ from perseid.duration import every
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine import notices
-from perseid.engine.controller import Controller, EngineSettings, RootHistory
+from perseid.engine.controller import Controller
 from perseid.engine.progress import Progress
+from perseid.engine.settings import EngineSettings, RootHistory
 from perseid.graph.topology import Topology, UnitShape
 from perseid.recovery.plan import ApplicationRecovery
 from perseid.storage.journal import Journal, read_journal
