@@ -5,6 +5,7 @@ With ``PERSEID_SCREENSHOTS=docs/dashboard`` the pictures of the documentation ar
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import os
@@ -145,10 +146,14 @@ def test_incidents_are_stories_with_a_link_that_can_be_kept(page: Page) -> None:
     page.wait(lambda: "Scale fares" in page.text(".story h3"), "the same story by its link")
 
 
+def at_panel(page: Page, panel: str) -> bool:
+    return bool(page.browser.current_url.endswith(f"/{panel}"))
+
+
 def test_everything_is_reached_by_keyboard(page: Page) -> None:
     for number, panel in enumerate(PANELS, 1):
         page.press(str(number))
-        page.wait(lambda panel=panel: page.browser.current_url.endswith(f"/{panel}"), f"key {number}")
+        page.wait(functools.partial(at_panel, page, panel), f"key {number}")
     page.wait(lambda: page.all(".story"), "a story")
     before = page.text(".story h3")
     page.all(".list button.chosen")[0].send_keys("j")

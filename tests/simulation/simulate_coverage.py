@@ -33,8 +33,8 @@ def main(seeds: int) -> int:
         _, lines, _, missing, _ = measured.analysis2(name)
         if lines:
             found.append((Path(name), len(lines), missing))
-    for path, lines, missing in sorted(found, key=lambda f: len(f[2]), reverse=True):
-        share = 100 * (1 - len(missing) / lines)
+    for path, count, missing in sorted(found, key=lambda f: len(f[2]), reverse=True):
+        share = 100 * (1 - len(missing) / count)
         print(f"{share:5.1f} %  {path.parent.name}/{path.name}  {_spans(missing)}")
     total, lacking = sum(f[1] for f in found), sum(len(f[2]) for f in found)
     share = 100 * (1 - lacking / total)

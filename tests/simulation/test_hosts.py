@@ -74,6 +74,6 @@ def test_backups_are_used_in_drawn_worlds() -> None:
 def test_hosts_report_every_epoch_they_apply() -> None:
     world = TestWorld(calm(chain(2), epochs=20)).to_the_end()
     assert world.driver is not None
-    reports = world.driver.reports
+    reports = world.driver.reports.book.latest
     assert len(reports) == len(world.controller.routing.routes)
     assert {report.epoch for report in reports.values()} == {20}

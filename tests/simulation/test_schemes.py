@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from worlds import TestWorld, calm
@@ -78,7 +79,7 @@ def test_units_with_schemes_of_their_own_survive_their_seeds(mix: str, first_see
 @pytest.mark.parametrize(("mix", "stopped"), [("one unit stops", {"u1"}), ("all but one stop", {"u0", "u2"})])
 def test_a_unit_stops_for_its_snapshots_if_its_own_scheme_says_so(mix: str, stopped: set[str]) -> None:
     scheme, own = MIXED[mix]
-    settings = {"unit_schemes": {UnitName(unit): each for unit, each in own.items()}}
+    settings: dict[str, Any] = {"unit_schemes": {UnitName(unit): each for unit, each in own.items()}}
     world = TestWorld(calm(THREE_UNITS, scheme=scheme, epochs=60, hosts=3, **settings)).to_the_end()
     taken = world.all_of(do.TakeSnapshots)
     assert {c.unit for c in taken if c.synchronous} == stopped
@@ -87,7 +88,7 @@ def test_a_unit_stops_for_its_snapshots_if_its_own_scheme_says_so(mix: str, stop
 
 def test_units_of_baseline_are_checkpointed_at_their_own_periods() -> None:
     scheme, own = MIXED["periods of their own"]
-    settings = {"unit_schemes": {UnitName(unit): each for unit, each in own.items()}}
+    settings: dict[str, Any] = {"unit_schemes": {UnitName(unit): each for unit, each in own.items()}}
     topology = scheme.preserved(THREE_UNITS)
     world = TestWorld(calm(topology, scheme=scheme, epochs=200, hosts=3, **settings)).to_the_end()
     began = [c.decision for c in world.all_of(notices.CheckpointDecided) if c.decision.reason is Reason.OWN_PERIOD]
