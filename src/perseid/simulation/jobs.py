@@ -290,7 +290,8 @@ class ReplayJob(Job):
             return
         again = replay_again(missing, lost)
         if again:
-            self._one(Replay(self.shape, again), operators, last)
+            replay = Replay(self.shape, again)
+            self._one(replay, [o for o in operators if o in replay.operators], last)
         self.driver.replayed(self.unit, lost, group[0].epoch, last)
         pace = self.driver.pace_of(self.routing, self.shape)
         self.step(self._next_group, int(self.world.some("replay") * pace) if last < self.feed.last else 0)
