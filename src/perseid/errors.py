@@ -13,7 +13,7 @@
     │   └── NotAuthentic      a peer did not prove the application's secret
     ├── OperatorFailed        user code raised; operator, shard, epoch and first rows are in the message
     │   └── OperatorMistake   its code is wrong: it would fail again whenever it is tried
-    ├── NoAnswer              a running application did not answer a wish put to it by way of its root
+    ├── NoAnswer              a running application did not answer a request put to it by way of its root
     ├── ScaleFailed           an operator could not be scaled; it has the shards it had
     ├── RequestFailed         a checkpoint or a restore that was asked for did not happen; the application goes on
     ├── SourceChanged         a source slice is no longer the bytes it was
@@ -125,7 +125,7 @@ class OperatorMistake(OperatorFailed):
 
 
 class NoAnswer(PerseidError):
-    """A running application did not answer in time what another process wished of it."""
+    """A running application did not answer in time what another process asked of it."""
 
 
 class ScaleFailed(PerseidError):

@@ -31,16 +31,9 @@ TECHNICAL = {
     "processor/operator.py:_AskedForms": "as Spark names what it asks for",
     "bench/engine.py:side": "a side of a comparison",
     "bench/measuring/contestant.py:SideFailed": "a side of a comparison",
+    "simulation/host.py:_forked": "the operating system's fork",
     "simulation/graphs.py:side_by_side": "two units side by side",
 }
-
-NOT_YET = (
-    "engine/host.py",
-    "engine/controller.py", "engine/events.py", "engine/state_requests.py", "host/farewell.py", "host/gently.py", "host/restore.py",
-    "processor/variables.py", "recovery/detection.py", "scaling/bottleneck.py", "simulation/",
-    "spark/preserved_buffer.py", "storage/ledger.py",
-)  # fmt: skip
-"""Where such names are still to be replaced. Nothing is added here."""
 
 RIDDLES = (
     "take in its hands", "goes by way of", "that there is not", "What a shard has is", "as little as can be", "paper S",
@@ -67,7 +60,6 @@ def test_names_say_what_the_thing_is() -> None:
     riddles = {
         name for name in names() if words(Path(name).stem if ":" not in name else name.partition(":")[2]) & BANNED
     }
-    riddles -= {name for name in riddles if name.startswith(NOT_YET)}
     assert riddles <= TECHNICAL.keys(), "name the thing; or say in TECHNICAL why the word is the usual one"
 
 

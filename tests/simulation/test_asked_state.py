@@ -33,7 +33,7 @@ def asking(world: TestWorld, event: on.Event, at_ms: int, standing: dict[Any, in
 def test_a_checkpoint_asked_for_covers_all_that_was_processed_then(graph: str, scheme: str) -> None:
     world = TestWorld(calm(GRAPHS[graph], scheme=SCHEMES[scheme], epochs=40))
     standing: dict[Any, int] = {}
-    asking(world, on.CheckpointAsked(7), 1_500, standing)
+    asking(world, on.CheckpointRequested(7), 1_500, standing)
     world.to_the_end()
     (answer,) = world.all_of(do.Answered)
     assert answer.number == 7 and answer.error is None
@@ -43,7 +43,7 @@ def test_a_checkpoint_asked_for_covers_all_that_was_processed_then(graph: str, s
 
 def test_a_checkpoint_asked_for_while_hosts_die_is_taken_after_the_recovery() -> None:
     world = TestWorld(calm(chain(2), scheme=parallel(600), epochs=60, hosts=3))
-    asking(world, on.CheckpointAsked(1), 1_500)
+    asking(world, on.CheckpointRequested(1), 1_500)
     world.later(1_505, lambda: world.kill(min(world.controller.hosts)))
     world.to_the_end()
     assert [(answer.number, answer.error) for answer in world.all_of(do.Answered)] == [(1, None)]
@@ -51,7 +51,7 @@ def test_a_checkpoint_asked_for_while_hosts_die_is_taken_after_the_recovery() ->
 
 def test_before_the_first_epoch_there_is_nothing_to_save() -> None:
     world = TestWorld(calm(chain(1)))
-    asking(world, on.CheckpointAsked(1), 1)
+    asking(world, on.CheckpointRequested(1), 1)
     world.to_the_end()
     (answer,) = world.all_of(do.Answered)
     assert "nothing has been processed yet" in answer.error
@@ -63,8 +63,8 @@ def test_an_operator_restored_on_purpose_is_where_it_was(graph: str, scheme: str
     topology = GRAPHS[graph]
     world = TestWorld(calm(topology, scheme=SCHEMES[scheme], epochs=40))
     operator = sorted(topology.operators)[-1]
-    asking(world, on.CheckpointAsked(1), 1_000)
-    asking(world, on.RestoreAsked(2, OperatorName(operator)), 1_800)
+    asking(world, on.CheckpointRequested(1), 1_000)
+    asking(world, on.RestoreRequested(2, OperatorName(operator)), 1_800)
     world.to_the_end()
     assert {answer.number: answer.error for answer in world.all_of(do.Answered)} == {1: None, 2: None}
     begun = [command for command in world.all_of(notices.RecoveryStarted) if "is to be restored" in command.reason]

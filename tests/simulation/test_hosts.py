@@ -23,7 +23,7 @@ def test_a_snapshot_of_a_shard_that_is_not_there_fails_the_checkpoint_and_the_ho
 
         told = False
 
-        def snapshots_asked(self, command: do.TakeSnapshots) -> None:
+        def snapshots_commanded(self, command: do.TakeSnapshots) -> None:
             if not self.told and command.checkpoint == 2 and self.driver is not None:
                 self.told = True
                 wrong = ShardToSave(ShardId(OperatorName("o0"), 99), (0, SLOTS), layout.snapshot(2, "o0", 99))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Wishes to scale an operator: checked before the controller hears of them, and what became of them (S3).
+"""Requests to scale an operator: checked before the controller hears of them, and what became of them (S3).
 
 They come from the program that runs the application, and from other processes by way of the root.
 """
@@ -35,7 +35,7 @@ class Scaled:
     before: int
     shards: int
     pause_ms: int  # so long its input stood still
-    duration_ms: int  # from the wish to the change
+    duration_ms: int  # from the request to the change
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain values, for JSON."""
@@ -43,7 +43,7 @@ class Scaled:
 
 
 class ScaleRequests:
-    """All wishes of one run."""
+    """All requests of one run."""
 
     def __init__(
         self, graph: Graph, loads: Loads, routing: Callable[[], RoutingTable], post: Callable[[on.Event], None]
@@ -104,8 +104,8 @@ class ScaleRequests:
         for future in left:
             future.set_exception(ScaleFailed(f"the application has ended: {error or 'it is finished'}"))
 
-    def take_up(self, store: Store, name: str, wish: Mapping[str, Any]) -> None:
-        """A wish that another process has put on the root."""
+    def take_up(self, store: Store, name: str, request: Mapping[str, Any]) -> None:
+        """A request that another process has put on the root."""
 
         def answered(future: Future[Scaled]) -> None:
             error = future.exception()
@@ -114,7 +114,7 @@ class ScaleRequests:
                 requests.answer(store, name, said)
 
         try:
-            self.ask(str(wish.get("scale")), wish.get("shards", 0)).add_done_callback(answered)
+            self.ask(str(request.get("scale")), request.get("shards", 0)).add_done_callback(answered)
         except ScaleFailed as error:
             requests.answer(store, name, {"error": str(error)})
 

@@ -497,8 +497,8 @@ class Shell:
                 case do.ReleaseHost(host):
                     self.hosts.release(host)
                     self.backups.lost(host)
-                case do.AskToScale(wish):
-                    self.scale_requests.ask(wish.operator, wish.shards, wish.reason)
+                case do.AskToScale(proposal):
+                    self.scale_requests.ask(proposal.operator, proposal.shards, proposal.reason)
                 case notices.Scaled() | notices.ScaleGivenUp():
                     self.reports.keep_only(self.controller.routing.routes)
                     self.scale_requests.told(command)

@@ -1,4 +1,4 @@
-"""Wishes that concern a running application's state, from its own program: what comes of them (S2)."""
+"""Requests that concern a running application's state, from its own program: what comes of them (S2)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TakenCheckpoint:
 
 
 class StateRequests:
-    """All wishes of one run."""
+    """All requests of one run."""
 
     def __init__(self, graph: Graph, store: Store, post: Callable[[on.Event], None]) -> None:
         self._graph, self._store, self._post = graph, store, post
@@ -68,7 +68,7 @@ class StateRequests:
 
     def checkpoint(self, timeout_s: float | None) -> TakenCheckpoint:
         """Returns when there is one that covers all that has been processed by now."""
-        found = self._ask(lambda number: on.CheckpointAsked(number), "checkpoint", timeout_s)
+        found = self._ask(lambda number: on.CheckpointRequested(number), "checkpoint", timeout_s)
         assert found is not None
         snapshots = tuple(s for _, s in sorted(found.shards.items()) if isinstance(s, ShardSnapshot))
         epochs: dict[str, int] = {str(unit): epoch for unit, epoch in found.cuts.items()}
@@ -79,7 +79,7 @@ class StateRequests:
         names = [node.name for node in self._graph.operators]
         if operator not in names:
             raise RequestFailed(f"there is no stateful operator {operator!r} to restore; there are: {names}")
-        self._ask(lambda number: on.RestoreAsked(number, OperatorName(operator)), "restore", timeout_s)
+        self._ask(lambda number: on.RestoreRequested(number, OperatorName(operator)), "restore", timeout_s)
 
     def _ask(self, event: Callable[[int], on.Event], what: str, timeout_s: float | None) -> CompletedCheckpoint | None:
         number, future = next(self._numbers), Future[CompletedCheckpoint | None]()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from perseid.checkpoint.lifecycle import CompletedCheckpoint, PendingCheckpoint, SnapshotPart
 from perseid.checkpoint.size_reports import AskSizes as AskSizes
 from perseid.checkpoint.size_reports import Quieten as Quieten
-from perseid.scaling.bottleneck import ScaleWish
+from perseid.scaling.bottleneck import ScaleProposal
 from perseid.scaling.routing import Route, RoutingTable, Shards
 from perseid.vocabulary import (
     Attempt,
@@ -151,14 +151,14 @@ class WritePartition:
 class AskToScale:
     """An operator should have other shards: ask for it as a user would, with the split points that fit its keys."""
 
-    wish: ScaleWish
+    proposal: ScaleProposal
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
     """For whoever asked for a checkpoint, or for a restore: it is done, or why it was not."""
 
-    number: int  # of the wish
+    number: int  # of the request
     checkpoint: CompletedCheckpoint | None = None
     error: str | None = None
 

@@ -197,7 +197,7 @@ class Controller:
             case on.SizeHalved() | on.SizeTurned():
                 return self._sized(event)
             case on.Ticked():
-                return self._bury(self.detector.tick(self.now_ms))
+                return self._hosts_died(self.detector.tick(self.now_ms))
             case on.HostRegistered(host):
                 self.starting_hosts = max(0, self.starting_hosts - 1)
                 self.hosts |= {host}
@@ -205,7 +205,7 @@ class Controller:
             case on.HostStartFailed():
                 self.starting_hosts = max(0, self.starting_hosts - 1)
             case on.HostDisconnected(host, reason):
-                return self._bury(self.detector.lost(host, reason, self.now_ms))
+                return self._hosts_died(self.detector.lost(host, reason, self.now_ms))
             case on.EpochAdmitted(epoch):
                 self.admitting, self.sources_idle = False, False
                 self.pipeline.admitted = max(self.pipeline.admitted, epoch)
@@ -223,9 +223,9 @@ class Controller:
                 self.detector.work_ended(host, self.now_ms)
                 scale = self._do(self.scale.restore_failed(event, self._view()))
                 return (*scale, *self._do(self.recovery.restore_failed(event, self._view())))
-            case on.CheckpointAsked(number):
+            case on.CheckpointRequested(number):
                 return self._do(self.asked.checkpoint(number, self._view()))
-            case on.RestoreAsked(number, operator):
+            case on.RestoreRequested(number, operator):
                 return self._do(self.asked.restore(number, operator, self._view()))
             case on.ScaleRequested(request):
                 return self._do(self.scale.requested(request, self._view()))
@@ -289,7 +289,7 @@ class Controller:
         if self.stopping:
             self.final_failures, self.final_failure = self.final_failures + 1, message
         deaths = self.detector.trouble_reported(host, message, self.now_ms) if host is not None else ()
-        return (*self.checkpoints.abort(message), *self._bury(deaths))
+        return (*self.checkpoints.abort(message), *self._hosts_died(deaths))
 
     # -- changes --------------------------------------------------------------------------------------------------
 
@@ -326,7 +326,7 @@ class Controller:
             case to.HostSuspected(host):
                 self.detector.suspected(host)
             case to.HostUnreachable(host, reason):
-                commands += self._bury(self.detector.lost(host, reason, self.now_ms))
+                commands += self._hosts_died(self.detector.lost(host, reason, self.now_ms))
             case to.HostWorks(host, state_bytes):
                 self.detector.work_began(host, self.now_ms, state_bytes)
             case to.HostReleased(host):
@@ -365,7 +365,7 @@ class Controller:
                 assert_never(never)
         return commands
 
-    def _bury(self, deaths: tuple[Death, ...]) -> tuple[Outcome, ...]:
+    def _hosts_died(self, deaths: tuple[Death, ...]) -> tuple[Outcome, ...]:
         """Hosts died: their shards are lost. Whatever number of them, whoever saw it: one recovery."""
         commands: list[Outcome] = []
         for death in deaths:

@@ -124,14 +124,14 @@ class RestoreFailed:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointAsked:
+class CheckpointRequested:
     """Somebody wants all that has been processed by now to be durable."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
-class RestoreAsked:
+class RestoreRequested:
     """Somebody wants an operator's shards to be made anew from the newest checkpoint."""
 
     number: int
@@ -241,8 +241,8 @@ RareEvent = (
     | ShardsRestored
     | RestoreFailed
     | ReplayFinished
-    | CheckpointAsked
-    | RestoreAsked
+    | CheckpointRequested
+    | RestoreRequested
     | ScaleRequested
     | ShardsCaughtUp
     | PartitionWritten

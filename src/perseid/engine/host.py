@@ -130,8 +130,8 @@ class Effects(Protocol[Live, Rows, Answer]):
 
     # state
 
-    def slowly(self, work: Callable[[], None], *, gently: bool) -> None:
-        """Do what takes long, before the next message; ``gently``: others on the machine go first."""
+    def slowly(self, work: Callable[[], None], *, low_priority: bool) -> None:
+        """Do what takes long, before the next message; ``low_priority``: others on the machine go first."""
 
     def load(self, restore: Restore) -> Loaded[Live]:
         """Raises ``CorruptData``, ``StorageFailed``, or another error of Perseid."""
@@ -243,8 +243,8 @@ class HostMachine(Generic[Live, Rows, Answer]):
                 with self._alone:  # from here on nobody reaches them, until they are what they should be
                     for entry in message.shards:
                         self._vacate(entry.shard)
-                gently = message.beside and not self.shards
-                self._effects.slowly(lambda: self._restore(message), gently=gently)
+                low_priority = message.beside and not self.shards
+                self._effects.slowly(lambda: self._restore(message), low_priority=low_priority)
             case CatchUp():
                 self._catch_up(message)
             case Drop(shards):

@@ -67,8 +67,8 @@ class ScalingSteps:
 
     def loaded(self, load: HostLoad, routing: RoutingTable) -> list[Step]:
         """A host says what it had to do; with a policy, an operator may want other shards (S5)."""
-        wish = self.bottlenecks.reported(load, routing) if self.bottlenecks is not None else None
-        return [do.AskToScale(wish)] if wish is not None and self.current is None else []
+        proposal = self.bottlenecks.reported(load, routing) if self.bottlenecks is not None else None
+        return [do.AskToScale(proposal)] if proposal is not None and self.current is None else []
 
     def shards_ready(self, event: on.ShardsRestored | on.ShardsCaughtUp) -> None:
         """A host has made new shards, or brought them further."""

@@ -1,7 +1,7 @@
 """What somebody asks of a running application's state: to be saved now, to be restored (S2 on a running application).
 
-A wish for a checkpoint is answered by the first one that covers all that had been processed when it was made, whoever started it;
-one is started for it as soon as one may be. A wish to restore an operator loses its shards on purpose: the recovery that
+A request for a checkpoint is answered by the first one that covers all that had been processed when it was made, whoever started it;
+one is started for it as soon as one may be. A request to restore an operator loses its shards on purpose: the recovery that
 follows is the answer.
 """
 
@@ -16,11 +16,11 @@ from perseid.engine.changes import CheckpointWanted, ShardsLost, Step
 from perseid.engine.view import View
 from perseid.vocabulary import Epoch, OperatorName, UnitName
 
-ATTEMPTS = 3  # at a checkpoint for one wish
+ATTEMPTS = 3  # at a checkpoint for one request
 
 
 @dataclass(slots=True)
-class Wish:
+class CheckpointRequest:
     """For a checkpoint."""
 
     number: int
@@ -30,9 +30,9 @@ class Wish:
 
 @dataclass(slots=True)
 class StateRequestSteps:
-    """Wishes that have no answer yet."""
+    """Requests that have no answer yet."""
 
-    checkpoints: list[Wish] = field(default_factory=list)
+    checkpoints: list[CheckpointRequest] = field(default_factory=list)
     restores: list[int] = field(default_factory=list)
 
     @property
@@ -44,7 +44,7 @@ class StateRequestSteps:
         standing = {unit: state.position for unit, state in seen.pipeline.units.items()}
         if not any(standing.values()):
             return [do.Answered(number, error="nothing has been processed yet: there is no state to save")]
-        self.checkpoints.append(Wish(number, standing))
+        self.checkpoints.append(CheckpointRequest(number, standing))
         return []
 
     def restore(self, number: int, operator: OperatorName, seen: View) -> list[Step]:
@@ -60,14 +60,14 @@ class StateRequestSteps:
             return steps
         newest = seen.checkpoints.newest
         saved = {unit: seen.own_cut(unit) for unit in seen.pipeline.units}
-        for wish in list(self.checkpoints):
-            if all(saved[unit] >= epoch for unit, epoch in wish.covering.items()):
-                steps.append(do.Answered(wish.number, newest))
-            elif wish.attempts >= ATTEMPTS:
-                steps.append(do.Answered(wish.number, error=f"{ATTEMPTS} checkpoints failed; see the journal"))
+        for request in list(self.checkpoints):
+            if all(saved[unit] >= epoch for unit, epoch in request.covering.items()):
+                steps.append(do.Answered(request.number, newest))
+            elif request.attempts >= ATTEMPTS:
+                steps.append(do.Answered(request.number, error=f"{ATTEMPTS} checkpoints failed; see the journal"))
             else:
                 continue
-            self.checkpoints.remove(wish)
+            self.checkpoints.remove(request)
         if seen.settings.scheme.individual or seen.pipeline.settled:
             steps += self._wanted(saved, seen)
         return steps
@@ -79,8 +79,8 @@ class StateRequestSteps:
         if not ready:
             return []
         if seen.settings.scheme.individual:  # one unit at a time, until all are covered
-            late = [u for wish in ready for u, epoch in wish.covering.items() if saved[u] < epoch]
+            late = [u for request in ready for u, epoch in request.covering.items() if saved[u] < epoch]
             units = frozenset(late[:1])
-        for wish in ready:
-            wish.attempts += units is None
+        for request in ready:
+            request.attempts += units is None
         return [CheckpointWanted(Decision(Reason.ASKED, units))]

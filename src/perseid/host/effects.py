@@ -30,11 +30,11 @@ from perseid.errors import ChannelError, OperatorMistake, StorageFailed
 from perseid.host.answers import Answer, Spill
 from perseid.host.apply import Applied, Inputs, OperatorSpec, apply_epoch
 from perseid.host.backups import KeptBackups
-from perseid.host.gently import gently as done_gently
 from perseid.host.input_log import InputFiles
 from perseid.host.key_load import KeyLoad
+from perseid.host.low_priority import at_low_priority
 from perseid.host.phases import Phases, since
-from perseid.host.restore import assembled
+from perseid.host.restore import read_shards
 from perseid.host.snapshot_writer import SnapshotWriter
 from perseid.operators.operator import Operator
 from perseid.state.buffer import partition_buffer_state
@@ -98,13 +98,13 @@ class HostEffects:
 
     # -- state ----------------------------------------------------------------------------------------------------
 
-    def slowly(self, work: Callable[[], None], *, gently: bool) -> None:
-        done_gently(work) if gently else work()
+    def slowly(self, work: Callable[[], None], *, low_priority: bool) -> None:
+        at_low_priority(work) if low_priority else work()
 
     def load(self, restore: Restore) -> Loaded[LiveShard]:
         phases = Phases()
         fetch = self._backups.fetch if self._backups is not None else None
-        states = assembled(self._store, self._copies, restore.shards, self._specs, phases, fetch)
+        states = read_shards(self._store, self._copies, restore.shards, self._specs, phases, fetch)
         live = {}
         for entry in restore.shards:
             spec = self._specs[entry.shard.operator]

@@ -32,9 +32,9 @@ from perseid.host.allocators import sparing
 from perseid.host.answers import Answer
 from perseid.host.apply import OperatorSpec
 from perseid.host.backups import KeptBackups
+from perseid.host.broken_pipes import quietly
 from perseid.host.copies_folder import CopiesFolder
 from perseid.host.effects import HostEffects, LiveShard
-from perseid.host.farewell import quietly
 from perseid.host.host_folder import make_folder
 from perseid.host.lifeline import executor, outliving_daemon
 from perseid.host.memory import resident_bytes

@@ -30,7 +30,7 @@ Fetch = Callable[[Address, str, Path], bool]
 """From the host at this address, the file of this path under the root, to here."""
 
 
-def assembled(
+def read_shards(
     store: Store,
     copies: Path | None,
     entries: Sequence[ShardToRestore],

@@ -46,12 +46,12 @@ class Variable:
         if self._name not in self._handle.variables:
             raise PySparkRuntimeError(f"Error {doing}: {self.kind} state {self._name} is not initialized.")
 
-    def _held(self, doing: str) -> Any:
+    def _stored(self, doing: str) -> Any:
         """What the current key has; ``doing`` is in the message when the variable was deleted."""
         self._usable(doing)
         return self._handle.current().get(self._name)
 
-    def _held_if_usable(self) -> Any:
+    def _stored_if_usable(self) -> Any:
         """For iterators, which are empty when the variable was deleted."""
         return self._handle.current().get(self._name) if self._name in self._handle.variables else None
 
@@ -80,11 +80,11 @@ class Value(Variable, ValueState):
     """One row per key."""
 
     def get(self) -> Stored | None:
-        kept = self._held("getting value state")
+        kept = self._stored("getting value state")
         return None if kept is None else self._row(kept)
 
     def exists(self) -> bool:
-        kept = self._held("checking value state exists")
+        kept = self._stored("checking value state exists")
         return kept is not None and self._row(kept) is not None
 
     def update(self, newValue: Any) -> None:
@@ -98,7 +98,7 @@ class List(Variable, ListState):
     kind = "List"
 
     def get(self) -> Iterator[Stored]:
-        return iter([row for row in map(self._row, self._held_if_usable() or ()) if row is not None])
+        return iter([row for row in map(self._row, self._stored_if_usable() or ()) if row is not None])
 
     def exists(self) -> bool:
         self._usable("checking value state exists")
@@ -110,7 +110,7 @@ class List(Variable, ListState):
 
     def appendValue(self, newState: Any) -> None:
         row = self._keep(self._form.store(newState, "Error updating value state"))
-        held = self._held("updating value state")
+        held = self._stored("updating value state")
         if held is None:
             self._set([row])
         else:
@@ -118,7 +118,7 @@ class List(Variable, ListState):
 
     def appendList(self, newState: Sequence[Any]) -> None:
         rows = self._rows(newState)
-        held = self._held("updating value state")
+        held = self._stored("updating value state")
         if held is None:
             self._set(rows)
         else:
@@ -154,12 +154,12 @@ class Map(Variable, MapState):
         return self._value_of(key, "checking if map state contains key") is not None
 
     def _value_of(self, key: Any, doing: str) -> Stored | None:
-        held = self._held(doing)
+        held = self._stored(doing)
         kept = held.get(self._entry(key)) if held else None
         return None if kept is None else self._row(kept)
 
     def updateValue(self, key: Any, value: Any) -> None:
-        held = self._held("updating map state value")
+        held = self._stored("updating map state value")
         entry, kept = self._entry(key), self._keep(self._form.store(value, "Error updating map state value"))
         if held is None:
             self._set({entry: kept})
@@ -167,7 +167,7 @@ class Map(Variable, MapState):
             held[entry] = kept
 
     def iterator(self) -> Iterator[tuple[Stored, Stored]]:
-        held = self._held_if_usable() or {}
+        held = self._stored_if_usable() or {}
         pairs = [(key, self._row(kept)) for key, kept in held.items()]
         return iter([(self._keys.read(_thawed(key)), row) for key, row in pairs if row is not None])
 
@@ -178,7 +178,7 @@ class Map(Variable, MapState):
         return iter([row for _, row in self.iterator()])
 
     def removeKey(self, key: Any) -> None:
-        held = self._held("removing key from map state")
+        held = self._stored("removing key from map state")
         if held is not None:
             held.pop(self._entry(key), None)
             if not held:

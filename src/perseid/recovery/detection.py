@@ -101,7 +101,7 @@ class Detector:
             return ()
         self.troubled[host] = self.troubled.get(host, 0) + 1
         alone = len(self.troubled) == 1 and len(self.seen_ms) > 1
-        return (self._bury(host, reason, now_ms),) if alone and self.troubled[host] >= self.troubles else ()
+        return (self._died(host, reason, now_ms),) if alone and self.troubled[host] >= self.troubles else ()
 
     def trouble_ended(self) -> None:
         """A checkpoint was completed: everybody could write, and did so in time."""
@@ -112,7 +112,7 @@ class Detector:
         """Its connection broke, or it gave itself up."""
         if host not in self.seen_ms:
             return ()
-        return (self._bury(host, reason, now_ms),)
+        return (self._died(host, reason, now_ms),)
 
     def tick(self, now_ms: int) -> tuple[Death, ...]:
         """Who has been silent for too long?"""
@@ -128,10 +128,10 @@ class Detector:
             if work is not None:
                 limit += work.patience_ms * self.leniency
             if now_ms - seen > limit:
-                deaths.append(self._bury(host, f"silent for {now_ms - seen} ms", now_ms))
+                deaths.append(self._died(host, f"silent for {now_ms - seen} ms", now_ms))
                 at_work |= work is not None
             elif work is not None and now_ms - work.since_ms > self.stuck_ms + work.patience_ms:
-                deaths.append(self._bury(host, f"at work for {now_ms - work.since_ms} ms", now_ms))
+                deaths.append(self._died(host, f"at work for {now_ms - work.since_ms} ms", now_ms))
         if at_work:
             self.leniency = min(2 * self.leniency, LENIENCY_LIMIT)
         return tuple(deaths)
@@ -152,7 +152,7 @@ class Detector:
             self.seen_ms = {host: seen + away_ms for host, seen in self.seen_ms.items()}
             self.busy = {host: work._replace(since_ms=work.since_ms + away_ms) for host, work in self.busy.items()}
 
-    def _bury(self, host: HostId, reason: str, now_ms: int) -> Death:
+    def _died(self, host: HostId, reason: str, now_ms: int) -> Death:
         seen = self.seen_ms.pop(host)
         self.suspects.discard(host)
         self.busy.pop(host, None)

@@ -74,7 +74,7 @@ class HostLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class ScaleWish:
+class ScaleProposal:
     """This operator should have so many shards."""
 
     operator: OperatorName
@@ -104,9 +104,9 @@ class Bottlenecks:
     operators: frozenset[OperatorName]
     known: dict[OperatorName, Standing] = field(default_factory=dict)
 
-    def reported(self, load: HostLoad, routing: RoutingTable) -> ScaleWish | None:
+    def reported(self, load: HostLoad, routing: RoutingTable) -> ScaleProposal | None:
         """A host has told; what should change, if anything."""
-        wishes = []
+        proposals = []
         for operator in sorted(self.operators & {shard.operator for shard in load.shards}):
             standing = self._standing(operator, len(routing.of(operator)))
             mine = {route.shard for route in routing.of(operator)}
@@ -116,10 +116,10 @@ class Bottlenecks:
             over = load.cpu >= self.policy.threshold and heaviest
             standing.high[load.host] = standing.high.get(load.host, 0) + 1 if over else 0
             hosts = {route.host for route in routing.of(operator) if route.host is not None}
-            wish = self._wish(operator, standing, load.host, hosts, routing)
-            if wish is not None:
-                wishes.append(wish)
-        return max(wishes, key=lambda wish: wish.shards, default=None)
+            proposal = self._proposal(operator, standing, load.host, hosts, routing)
+            if proposal is not None:
+                proposals.append(proposal)
+        return max(proposals, key=lambda proposal: proposal.shards, default=None)
 
     def _standing(self, operator: OperatorName, shards: int) -> Standing:
         """Known since the shards are as they are; what was known of others is forgotten, but not what it taught."""
@@ -133,9 +133,9 @@ class Bottlenecks:
             known = self.known[operator] = Standing(shards, patience, shrunk=shards < known.shards)
         return known
 
-    def _wish(
+    def _proposal(
         self, operator: OperatorName, standing: Standing, host: HostId, hosts: set[HostId], routing: RoutingTable
-    ) -> ScaleWish | None:
+    ) -> ScaleProposal | None:
         policy = self.policy
         if any(standing.reports.get(h, 0) < policy.reports for h in hosts):
             return None  # everybody has had time to settle
@@ -158,7 +158,7 @@ class Bottlenecks:
             return self._changed(operator, standing, wanted, f"{wanted} can do what they had to do: {total:.0%}")
         return None
 
-    def _changed(self, operator: OperatorName, standing: Standing, shards: int, reason: str) -> ScaleWish:
+    def _changed(self, operator: OperatorName, standing: Standing, shards: int, reason: str) -> ScaleProposal:
         """Asked for; should it come to nothing, the counting begins anew."""
         self.known[operator] = Standing(standing.shards, standing.patience, shrunk=standing.shrunk)
-        return ScaleWish(operator, shards, reason)
+        return ScaleProposal(operator, shards, reason)

@@ -176,7 +176,7 @@ class SimulatedDriver:
     def _do(self, command: Outcome) -> None:
         match command:
             case do.TakeSnapshots():
-                self.world.snapshots_asked(command)
+                self.world.snapshots_commanded(command)
                 self.hosts.send(command.host, snapshot_message(command, layout.snapshot))
             case do.RunEpoch(attempt=attempt):
                 self.jobs[attempt] = EpochJob(self, command)
@@ -220,9 +220,9 @@ class SimulatedDriver:
             case notices.Scaled(request, before):
                 self.reports.book.keep_only(self.controller.routing.routes)
                 self.world.scaled(len(request.slots), before)
-            case do.AskToScale(wish):
+            case do.AskToScale(proposal):
                 if self.loads is not None:
-                    self.loads.ask(wish)
+                    self.loads.ask(proposal)
             case do.Answered():
                 pass  # nobody waits for it
             case do.ResetStreams(inflight, finished):

@@ -112,7 +112,7 @@ class HostWorld:
 
     # -- state ----------------------------------------------------------------------------------------------------
 
-    def slowly(self, work: Callable[[], None], *, gently: bool) -> None:
+    def slowly(self, work: Callable[[], None], *, low_priority: bool) -> None:
         host, ms = self._host, self._lasting(self._world.some("restore"))
         host.busy, host.deaf_ms = True, self._clock.now_ms + ms
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from perseid.driver.loads import Loads as SeenLoads
 from perseid.engine import events as on
 from perseid.engine.messages import LoadMeasured, ShardLoad
-from perseid.scaling.bottleneck import ScaleWish
+from perseid.scaling.bottleneck import ScaleProposal
 from perseid.scaling.machine import ScaleRequest
 from perseid.vocabulary import SLOTS, HostId, OperatorName
 
@@ -57,7 +57,7 @@ def waves(long_ms: int, most: float) -> Callable[[int], float]:
 
 
 class Loads:
-    """Reports of one driver's hosts, and the wishes that follow from them."""
+    """Reports of one driver's hosts, and the proposals that follow from them."""
 
     def __init__(self, driver: SimulatedDriver, load: Load) -> None:
         self._driver, self._load, self._asked = driver, load, FIRST_NUMBER
@@ -88,8 +88,8 @@ class Loads:
         self._seen.told(measured)
         self._driver.handle(on.LoadReported(self._seen.host_load(host, measured)))
 
-    def ask(self, wish: ScaleWish) -> None:
-        """As ``driver.scale_requests`` does: by way of the same door as a user's wish."""
+    def ask(self, proposal: ScaleProposal) -> None:
+        """As ``driver.scale_requests`` does: by way of the same door as a user's request."""
         self._asked += 1
-        slots = self._seen.division(self._driver.controller.routing, wish.operator, wish.shards)
-        self._driver.tell(on.ScaleRequested(ScaleRequest(self._asked, wish.operator, slots, wish.reason)), 1)
+        slots = self._seen.division(self._driver.controller.routing, proposal.operator, proposal.shards)
+        self._driver.tell(on.ScaleRequested(ScaleRequest(self._asked, proposal.operator, slots, proposal.reason)), 1)

@@ -169,7 +169,7 @@ def drawn(seed: int, options: Options | None = None) -> Scenario:
     settings = replace(settings, scalable=frozenset(topology.operators))
     plan = options.faults or drawn_faults(draw, site, options.epochs * 60, keep=settings.keep)
     kept = draw.choice([0.0, 0.5, 0.95, 1.0])
-    scales = drawn_scales(draw, topology, options.epochs * 60)
+    scales = drawn_scaling(draw, topology, options.epochs * 60)
     load = drawn_load(draw, topology, options.epochs * 60)
     if load is not None:  # reports are so frequent that some changes fit into the run
         settings = replace(settings, scaling=AutoScaling(patience=draw.choice([2, 6]), most=8))
@@ -194,7 +194,7 @@ def drawn(seed: int, options: Options | None = None) -> Scenario:
     return scenario
 
 
-def drawn_scales(draw: random.Random, topology: Topology, span_ms: int) -> tuple[Scale, ...]:
+def drawn_scaling(draw: random.Random, topology: Topology, span_ms: int) -> tuple[Scale, ...]:
     """Operators are scaled out and in; now and then two at once, of which one is refused."""
     moments = sorted(draw.randint(100, max(101, span_ms)) for _ in range(draw.choice([0, 0, 1, 2, 4])))
     operators = sorted(topology.operators)

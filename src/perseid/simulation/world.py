@@ -231,7 +231,11 @@ class World:
     def ask_for_state(self, number: int, ask: Ask) -> None:
         """Somebody wants a checkpoint now, or the newest one restored."""
         if self.driver is not None and not self.done:
-            wanted = on.RestoreAsked(number, ask.restored) if ask.restored is not None else on.CheckpointAsked(number)
+            wanted = (
+                on.RestoreRequested(number, ask.restored)
+                if ask.restored is not None
+                else on.CheckpointRequested(number)
+            )
             self.driver.handle(wanted)
 
     # -- machines -------------------------------------------------------------------------------------------------
@@ -294,7 +298,7 @@ class World:
     def trimmed(self, epoch: Epoch) -> None:
         """Up to here everything is covered by checkpoints."""
 
-    def snapshots_asked(self, command: do.TakeSnapshots) -> None:
+    def snapshots_commanded(self, command: do.TakeSnapshots) -> None:
         """A host must take snapshots; a synchronous scheme stops the unit until it has."""
 
     def snapshots_taken(self, event: Forked) -> None:

@@ -130,7 +130,7 @@ class YearWorld(World):
     def last_look(self) -> None:
         """Every sink was compared as it was written; what lies far back is forgotten by now."""
 
-    def snapshots_asked(self, command: do.TakeSnapshots) -> None:
+    def snapshots_commanded(self, command: do.TakeSnapshots) -> None:
         self._asked_ms.setdefault((command.checkpoint, command.unit), self.clock.now_ms)
 
     def snapshots_taken(self, event: Forked) -> None:

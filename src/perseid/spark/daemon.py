@@ -39,7 +39,7 @@ import pyspark.sql.pandas.serializers  # noqa: E402
 import pyspark.worker  # noqa: E402, F401
 from pyspark.daemon import manager  # noqa: E402
 
-from perseid.host.farewell import quietly  # noqa: E402
+from perseid.host.broken_pipes import quietly  # noqa: E402
 
 if __name__ == "__main__":
     pyarrow.array([0])  # looks for pandas, and imports it where it is there

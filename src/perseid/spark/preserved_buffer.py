@@ -30,9 +30,9 @@ class PreservedBuffer:
 
     def place(self, stream: str) -> Place:
         """Where the next epoch goes."""
-        return "memory" if self.held(stream) < self.limit_bytes else "disk"
+        return "memory" if self.bytes_in_memory(stream) < self.limit_bytes else "disk"
 
-    def held(self, stream: str) -> int:
+    def bytes_in_memory(self, stream: str) -> int:
         """Bytes of a stream in memory."""
         return sum(size for (name, _), size in self.in_memory.items() if name == stream)
 
@@ -52,5 +52,5 @@ class PreservedBuffer:
         """Assert the invariants."""
         for stream in {name for name, _ in self.in_memory}:
             largest = max(size for (name, _), size in self.in_memory.items() if name == stream)
-            assert self.held(stream) < self.limit_bytes + largest
+            assert self.bytes_in_memory(stream) < self.limit_bytes + largest
         assert not self.in_memory.keys() & self.on_disk.keys()

@@ -16,7 +16,7 @@ filesystem are percent-encoded. Spec: L4, M1.
     checkpoints/<id>/manifest.json               makes the checkpoint one
     dead-letters/<operator>/epoch=<n>/<shard>.arrow
     dead-letters/<source>/file=<n>.jsonl         lines of files that do not fit the schema
-    requests/<name>.request.json, .answer.json    what another process wishes of the running application
+    requests/<name>.request.json, .answer.json    what another process asks of the running application
     staging/<fence>/                             the folder of the driver that runs now: what it writes goes through it
 """
 

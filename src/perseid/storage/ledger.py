@@ -77,7 +77,7 @@ class Ledger:
     def append(self, *records: Record) -> None:
         """Make records durable, all of them or none. Raises ``Fenced`` if a newer driver has taken over."""
         with self._lock:
-            lease = self._held()
+            lease = self._checked_lease()
             news = self._index.news(records)
             if not news:
                 return
@@ -96,7 +96,7 @@ class Ledger:
     def trim(self, epoch: Epoch) -> None:
         """Forget the records up to ``epoch``, which the oldest kept checkpoint covers; what follows from them stays."""
         with self._lock:
-            self._held()
+            self._checked_lease()
             index = self._index.trimmed(epoch)
             if index is not self._index:
                 self._suspect = True
@@ -144,7 +144,7 @@ class Ledger:
         """Up to this epoch the records are gone: no checkpoint of an earlier one can be continued from."""
         return self._index.base.epoch
 
-    def _held(self) -> Lease:
+    def _checked_lease(self) -> Lease:
         assert self._lease is not None, "this ledger was opened for reading only"
         self._lease.check()
         return self._lease

@@ -1,9 +1,9 @@
-"""Wishes put to a running application from another process, by way of its root: a file for the wish, a file for the answer.
+"""Requests put to a running application from another process, by way of its root: a file for the request, a file for the answer.
 
 Whoever asks needs nothing but the root. The driver looks into the folder now and then; one that takes over finds what the one before it
 left without an answer.
 
-Invariant: an answer is given once; a wish and its answer are whole or not there.
+Invariant: an answer is given once; a request and its answer are whole or not there.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ POLL_S = 0.1
 KEPT = 20  # answers that are left lying, for whoever may still look
 
 
-def ask(store: Store, wish: Mapping[str, Any]) -> str:
-    """Put a wish to whoever runs the application; returns the name to find the answer by."""
+def ask(store: Store, request: Mapping[str, Any]) -> str:
+    """Put a request to whoever runs the application; returns the name to find the answer by."""
     name = f"{time.time_ns():020d}-{secrets.token_hex(4)}"
-    store.write(layout.request(name), [seal(dict(wish))])
+    store.write(layout.request(name), [seal(dict(request))])
     return name
 
 
 def pending(store: Store) -> list[tuple[str, dict[str, Any]]]:
-    """Wishes without an answer, the oldest first; what is damaged is passed over."""
+    """Requests without an answer, the oldest first; what is damaged is passed over."""
     names = store.list(layout.REQUESTS)
     answered = {n.removesuffix(layout.ANSWER) for n in names if n.endswith(layout.ANSWER)}
     found = []
@@ -52,7 +52,7 @@ def answer(store: Store, name: str, said: Mapping[str, Any]) -> None:
 
 
 def wait(store: Store, name: str, timeout_s: float) -> dict[str, Any]:
-    """The answer. Raises ``NoAnswer``, and takes the wish back."""
+    """The answer. Raises ``NoAnswer``, and takes the request back."""
     until = time.monotonic() + timeout_s
     while True:
         try:

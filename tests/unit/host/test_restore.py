@@ -16,7 +16,7 @@ from perseid.engine.messages import PartToRead, ShardToRestore
 from perseid.errors import CorruptData, OperatorFailed
 from perseid.host.apply import OperatorSpec
 from perseid.host.phases import Phases
-from perseid.host.restore import assembled
+from perseid.host.restore import read_shards
 from perseid.scaling.routing import even_slots
 from perseid.state.operator_state import fresh
 from perseid.state.partition import partition_processing_state
@@ -77,7 +77,7 @@ def test_state_divided_anew_is_the_same_state(tmp_path: Path, before: int, after
     operator.totals = {f"word-{n}": n for n in range(500)}
     store = Store.at(str(tmp_path))
     parts = saved(store, Totals(), operator, before)
-    found = assembled(store, None, entries(parts, after), spec(Totals()), Phases())
+    found = read_shards(store, None, entries(parts, after), spec(Totals()), Phases())
     together: dict[str, int] = {}
     for index, (first, last) in enumerate(even_slots(after)):
         mine = found[ShardId(OperatorName("o"), 10 + index)].processing["fields"]["totals"]
@@ -93,10 +93,10 @@ def test_state_that_cannot_be_divided_comes_back_whole_and_only_whole(tmp_path: 
     store = Store.at(str(tmp_path))
     file = persist(checkpoint_state(operator, Epoch(5)), ShardId(OperatorName("o"), 0), store, "o-0")
     parts = [ShardSnapshot(O, 0, (0, SLOTS), Epoch(5), file, 0)]
-    (whole,) = assembled(store, None, entries(parts, 1), spec(Hoard()), Phases()).values()
+    (whole,) = read_shards(store, None, entries(parts, 1), spec(Hoard()), Phases()).values()
     assert whole.processing["fields"]["hoard"] == [1, 2, 3]
     with pytest.raises(OperatorFailed, match="'hoard' is a list"):
-        assembled(store, None, entries(parts, 2), spec(Hoard()), Phases())
+        read_shards(store, None, entries(parts, 2), spec(Hoard()), Phases())
 
 
 def test_a_snapshot_of_something_else_is_refused(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_snapshot_of_something_else_is_refused(tmp_path: Path) -> None:
     parts = saved(store, Totals(), fresh(Totals()), 2)
     parts[0] = replace(parts[0], index=7)
     with pytest.raises(CorruptData, match="not of o/7 at epoch 5"):
-        assembled(store, None, entries(parts, 1), spec(Totals()), Phases())
+        read_shards(store, None, entries(parts, 1), spec(Totals()), Phases())
 
 
 @settings(deadline=None)  # the first conversion imports pandas
@@ -142,6 +142,6 @@ def test_keyed_state_is_divided_with_its_timers(tmp_path: Path) -> None:
         operator._timers.at_processing_time(f"k{n}", 1_000 + n)
     store = Store.at(str(tmp_path))
     parts = saved(store, Visits(), operator, 1)
-    found = assembled(store, None, entries(parts, 3), spec(Visits()), Phases())
+    found = read_shards(store, None, entries(parts, 3), spec(Visits()), Phases())
     timers = [timer for one in found.values() for timer in one.processing["timers"]]
     assert len(timers) == 50 and {timer[0] for timer in timers} == {f"k{n}" for n in range(50)}

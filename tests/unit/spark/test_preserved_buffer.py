@@ -35,11 +35,11 @@ def test_an_epoch_computed_again_counts_once() -> None:
     buffer = PreservedBuffer(limit_bytes=100)
     for _ in range(10):
         buffer.put("s", Epoch(1), "memory", 60)
-    assert buffer.held("s") == 60
+    assert buffer.bytes_in_memory("s") == 60
 
 
 def test_a_cleared_buffer_keeps_its_limit() -> None:
     buffer = PreservedBuffer(limit_bytes=100)
     buffer.put("s", Epoch(1), "memory", 500)
     buffer.clear()
-    assert buffer.place("s") == "memory" and buffer.limit_bytes == 100 and buffer.held("s") == 0
+    assert buffer.place("s") == "memory" and buffer.limit_bytes == 100 and buffer.bytes_in_memory("s") == 0

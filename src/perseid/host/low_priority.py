@@ -18,7 +18,7 @@ R = TypeVar("R")
 NICE = 10
 
 
-def gently(work: Callable[[], R]) -> R:
+def at_low_priority(work: Callable[[], R]) -> R:
     """What ``work`` returns or raises, after it has given way; where the system has no such thing, as fast as ever."""
 
     def giving_way() -> R:

@@ -10,7 +10,7 @@ import pytest
 DAEMON = """
 import sys
 import pyspark.daemon
-from perseid.host.farewell import quietly
+from perseid.host.broken_pipes import quietly
 quietly()
 try:
     raise {error}
