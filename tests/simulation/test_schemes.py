@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from worlds import TestWorld, calm
 
+from perseid.checkpoint.adaptive import Adaptive
 from perseid.checkpoint.policy import Reason
 from perseid.checkpoint.schemes import Scheme, adaptive, baseline, parallel, source, source_replay, upstream_backup
 from perseid.checkpoint.size_reports import AskSizes, Quieten
@@ -102,16 +103,27 @@ def test_adaptive_finds_small_moments() -> None:
     assert reasons.count(Reason.MINIMUM) > len(reasons) / 3, reasons
 
 
-def test_no_source_goes_on_while_shards_are_asked_whether_a_fall_is_the_moment() -> None:
-    """Or the checkpoint would lie an epoch behind the moment it was decided for."""
+def test_no_source_goes_on_while_shards_are_asked_whether_a_fall_is_the_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the checkpoint would lie an epoch behind the moment it was decided for. (Where a period begins nobody waits for the answers.)"""
+    begun_ms: set[int] = set()
+    next_period = Adaptive._next_period
+
+    def noted(self: Adaptive, now_ms: int) -> Any:
+        begun_ms.add(now_ms)
+        return next_period(self, now_ms)
+
+    monkeypatch.setattr(Adaptive, "_next_period", noted)
     scheme = adaptive(1.0, profile_periods=2)
     asked_in_all = 0
     for seed in range(8):
+        begun_ms.clear()
         world = TestWorld(calm(chain(1, shards=3), scheme=scheme, epochs=200, hosts=3, seed=seed)).to_the_end()
         waiting: set[ShardId] = set()
         pending = False  # then there is nothing to decide
-        for (_, _, before), (_, _, entry) in pairwise(world.log):
+        for (_, _, before), (now_ms, _, entry) in pairwise(world.log):
             match entry:
+                case AskSizes() if now_ms in begun_ms:
+                    waiting = set()
                 case AskSizes(shards=frozenset(shards)) if isinstance(before, on.SizeHalved | on.SizeTurned):
                     waiting, asked_in_all = set(shards), asked_in_all + 1
                 case on.SizesReported(_, _, sizes):

