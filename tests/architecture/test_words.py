@@ -28,6 +28,7 @@ TECHNICAL = {
     "engine/messages.py:Forked": "the operating system's fork",
     "engine/notices.py:SnapshotsForked": "the operating system's fork",
     "engine/checkpointing.py:forked": "the operating system's fork",
+    "engine/checkpoint_steps.py:forked": "the operating system's fork",
     "processor/operator.py:_AskedForms": "as Spark names what it asks for",
     "bench/engine.py:side": "a side of a comparison",
     "bench/measuring/contestant.py:SideFailed": "a side of a comparison",

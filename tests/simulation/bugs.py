@@ -97,9 +97,9 @@ def trims_by_the_newest_checkpoint(patch: pytest.MonkeyPatch) -> None:
 
     original = Checkpointing.committed
 
-    def committed(checkpoints: Checkpointing, event: Any) -> tuple[do.Command, ...]:
-        found = original(checkpoints, event)
-        return tuple(replace(c, oldest=checkpoints.completed[0]) if isinstance(c, do.Trim) else c for c in found)
+    def committed(checkpoints: Checkpointing, event: Any) -> tuple[list[do.Trim], tuple[Any, ...]]:
+        trims, following = original(checkpoints, event)
+        return [replace(trim, oldest=checkpoints.completed[0]) for trim in trims], following
 
     patch.setattr(Checkpointing, "committed", committed)
 

@@ -16,22 +16,11 @@ from perseid.vocabulary import Epoch, UnitName
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Command: take the snapshots of this unit's shards, all of which stand at ``epoch``."""
-
-    unit: UnitName
-    epoch: Epoch
-
-
-@dataclass(frozen=True, slots=True)
 class ForwardToken:
     """Command: put a token behind ``epoch`` on every stream that leaves this unit."""
 
     unit: UnitName
     epoch: Epoch
-
-
-AlignmentCommand = Snapshot | ForwardToken
 
 
 @dataclass(slots=True)
@@ -47,9 +36,9 @@ class Aligner:
     taken: bool = False  # forked (parallel) or written (source): the unit may go on
     forwarded: bool = False
 
-    def start(self, token: Epoch | None = None) -> tuple[AlignmentCommand, ...]:
+    def start(self, token: Epoch | None = None) -> tuple[ForwardToken, ...]:
         """The controller's command. A unit fed by sources alone gets its token with it (``token``)."""
-        commands: list[AlignmentCommand] = []
+        commands: list[ForwardToken] = []
         if not self.upstream:
             self.cut = self.position if token is None else token
         if not self.synchronous:  # 1-hop tokens leave at once, ahead of the snapshot
@@ -78,7 +67,7 @@ class Aligner:
         # smallest token that is here may be started.
         return bool(self.tokens) and epoch > min(self.tokens.values())
 
-    def snapshot_taken(self) -> tuple[AlignmentCommand, ...]:
+    def snapshot_taken(self) -> tuple[ForwardToken, ...]:
         """Every shard of the unit has been forked (or written, when synchronous)."""
         assert self.cut is not None and not self.taken
         self.taken = True

@@ -12,7 +12,7 @@ from perseid.engine.controller import Controller
 def knowledge(controller: Controller, now_ms: int) -> dict[str, Any]:
     """As JSON data."""
     pending, newest, recovering, scaling = (
-        controller.checkpoints.pending,
+        [steps.pending for steps in controller.checkpoints.pending.values()],
         controller.checkpoints.newest,
         controller.recovering,
         controller.scaling,
@@ -44,9 +44,7 @@ def knowledge(controller: Controller, now_ms: int) -> dict[str, Any]:
         "checkpoint": {
             "newest": newest.id if newest is not None else None,
             "newest_epochs": {str(unit): epoch for unit, epoch in newest.cuts.items()} if newest is not None else {},
-            "pending": pending.id if pending is not None else None,
-            "saved": len(pending.saved) if pending is not None else 0,
-            "of": len(pending.shards) if pending is not None else 0,
+            "pending": [{"id": p.id, "saved": len(p.saved), "of": len(p.shards)} for p in pending],
         },
         "recovery": None
         if recovering is None
@@ -84,9 +82,10 @@ def lines(known: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"unit {name}", f"finished epoch {unit['finished']}, {does}"
     checkpoint = known["checkpoint"]
     newest = "none yet" if checkpoint["newest"] is None else f"newest is {checkpoint['newest']}"
-    pending = checkpoint["pending"]
-    on_its_way = f", {pending} is on its way: {checkpoint['saved']} of {counted(checkpoint['of'], 'snapshot')}"
-    yield "checkpoint", newest + (on_its_way if pending is not None else "")
+    on_their_way = [
+        f", {p['id']} is on its way: {p['saved']} of {counted(p['of'], 'snapshot')}" for p in checkpoint["pending"]
+    ]
+    yield "checkpoint", newest + "".join(on_their_way)
     if (recovery := known["recovery"]) is not None:
         from_point = recovery["from_checkpoint"]
         plan = f", {recovery['plan']} from {f'checkpoint {from_point}' if from_point is not None else 'the beginning'}"

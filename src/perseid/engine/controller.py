@@ -170,11 +170,11 @@ class Controller:
                 return ()
             case on.SnapshotWritten():
                 commands = self.checkpoints.written(event)
-                partial = self.checkpoints.pending is not None and not self.checkpoints.committing
+                partial = self.checkpoints.incomplete(event.checkpoint)
             case on.SnapshotsForked():
                 self.detector.work_ended(event.host, self.now_ms)
                 commands = self.checkpoints.forked(event)
-                partial = bool(self.checkpoints.forking.get(event.unit))
+                partial = self.checkpoints.still_forking(event)
             case on.SizesReported():
                 commands = self._sized(event)
                 partial = not commands  # with the last of them a policy has something to say
@@ -240,10 +240,11 @@ class Controller:
             case on.CheckpointFailed():
                 return self._checkpoint_failed(event)
             case on.CheckpointCommitted():
-                self.trims += self.checkpoints.committed(event)
+                trims, following = self.checkpoints.committed(event)
+                self.trims += trims
                 self._covered_now()
                 self.detector.trouble_ended()
-                return self._trim()
+                return (*following, *self._trim())
             case on.StopRequested():
                 self.stopping = True
             case on.FatalError(message):
@@ -284,12 +285,13 @@ class Controller:
         host, message = event.host, event.message
         if host is not None:
             self.detector.work_ended(host, self.now_ms)
-        if not self.checkpoints.failed(event):
+        commands = self.checkpoints.failed(event)
+        if commands is None:
             return ()
         if self.stopping:
             self.final_failures, self.final_failure = self.final_failures + 1, message
         deaths = self.detector.trouble_reported(host, message, self.now_ms) if host is not None else ()
-        return (*self.checkpoints.abort(message), *self._hosts_died(deaths))
+        return (*commands, *self._hosts_died(deaths))
 
     # -- changes --------------------------------------------------------------------------------------------------
 
@@ -449,7 +451,10 @@ class Controller:
             if self.scale.current is None or not self.scale.current.stands_on_checkpoint:
                 if self.asked.open:
                     commands += self._do(self.asked.advance(self._view()))
-                commands += self.checkpoints.start_if_due(self.now_ms, self.pipeline, self.routing)
+                # Somebody who waits until none is on its way would wait for ever if each began before another ends.
+                awaited = self.scale.current is not None or self.asked.checkpoints
+                if not (awaited and self.checkpoints.busy):
+                    commands += self.checkpoints.start_if_due(self.now_ms, self.pipeline, self.routing)
         commands += self._run()
         if len(self.hosts) > self.pool.size:
             commands += self._do(self.scale.hosts_to_release(self._view()))
@@ -530,7 +535,7 @@ class Controller:
 
     def _finish(self) -> list[Outcome]:
         """Everything admitted is done: one last checkpoint, so that the next start has nothing to replay; then stop."""
-        if self.checkpoints.pending is not None:
+        if self.checkpoints.pending:
             return []
         if not self.settings.final_checkpoint or not self.checkpoints.worthwhile(self.pipeline):
             return list(self._end())
@@ -550,7 +555,7 @@ class Controller:
             assert self.scaling.hosts <= self.hosts
             assert self.recovering is None or not self.scaling.stands_on_checkpoint
         if self.recovering is not None:
-            assert self.checkpoints.pending is None or self.checkpoints.committing
+            assert all(steps.done is not None for steps in self.checkpoints.pending.values())
             for unit in self.topology.units_of(self.recovering.lost) if self.recovering.plan is not None else ():
                 state = self.pipeline.units[unit]
                 assert state.idle or state.replaying or state.cancelled
