@@ -25,11 +25,17 @@ Shards = tuple[tuple[int, SlotRange], ...]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One shard: which slots it answers for (half open), and where it lives."""
+    """One shard: which slots it answers for (half open), where it lives, and which other hosts could answer for it."""
 
     shard: ShardId
     slots: SlotRange
     host: HostId | None
+    standbys: tuple[HostId, ...] = ()
+
+    @property
+    def places(self) -> tuple[HostId, ...]:
+        """Where the shard may be asked: at its host, then at its standbys."""
+        return self.standbys if self.host is None else (self.host, *self.standbys)
 
 
 def even_slots(shards: int) -> tuple[SlotRange, ...]:
@@ -72,9 +78,14 @@ class RoutingTable:
         return [route.shard for operator in operators for route in self.of(operator)]
 
     def moved(self, hosts: Mapping[ShardId, HostId | None]) -> RoutingTable:
-        """The next version, with these shards on these hosts."""
-        routes = {**self.routes, **{s: replace(self.routes[s], host=h) for s, h in hosts.items()}}
-        return RoutingTable(Version(self.version + 1), routes)
+        """The next version, with these shards on these hosts. Where a shard lives it has no standby."""
+        moved = {s: _beside(self.routes[s], host, self.routes[s].standbys) for s, host in hosts.items()}
+        return RoutingTable(Version(self.version + 1), {**self.routes, **moved})
+
+    def guarded(self, standbys: Mapping[ShardId, Sequence[HostId]]) -> RoutingTable:
+        """The next version, with these hosts as standbys of these shards."""
+        guarded = {s: _beside(self.routes[s], self.routes[s].host, hosts) for s, hosts in standbys.items()}
+        return RoutingTable(Version(self.version + 1), {**self.routes, **guarded})
 
     def host_of(self, shard: ShardId) -> HostId | None:
         """The host of a shard; None while it has none."""
@@ -92,6 +103,10 @@ class RoutingTable:
     def of(self, operator: OperatorName) -> tuple[Route, ...]:
         """The routes of one operator, in the order of their slots: Spark's partition i is the i-th of them."""
         return self._by_operator.get(operator, ())
+
+    def guarded_by(self, host: HostId) -> tuple[ShardId, ...]:
+        """All shards that have the host as a standby."""
+        return tuple([shard for shard, route in self.routes.items() if host in route.standbys])
 
     @cached_property
     def _by_host(self) -> Mapping[HostId | None, tuple[ShardId, ...]]:
@@ -113,6 +128,9 @@ class RoutingTable:
 
     @cached_property
     def _mistake(self) -> str | None:
+        for route in self.routes.values():
+            if len(set(route.places)) < len(route.places):
+                return f"{route.shard} has one host twice: {route.places}"
         for operator in self._by_operator:
             bounds = [r.slots for r in self.of(operator)]
             if bounds[0][0] != 0 or bounds[-1][1] != SLOTS:
@@ -120,6 +138,10 @@ class RoutingTable:
             if any(a[1] != b[0] for a, b in pairwise(bounds)):
                 return f"{operator!r}: gap or overlap"
         return None
+
+
+def _beside(route: Route, host: HostId | None, standbys: Sequence[HostId]) -> Route:
+    return replace(route, host=host, standbys=tuple([other for other in standbys if other != host]))
 
 
 def new_shards(table: RoutingTable, operator: OperatorName, slots: Sequence[SlotRange], highest: int) -> Shards:

@@ -1,8 +1,8 @@
 """The exchange: the Spark task of one shard sends its rows to the shard's host and hands on what comes back.
 
 It runs inside ``mapInArrow`` after the shuffle that brought every row of the shard together (``perseid.spark.shard_rows``). Rows stream to
-the host as Spark produces them; the connection is kept for the next epoch of this Python worker. A failure is raised as one
-line that the driver can read (``FAILURE``): which kind, which host, which shard.
+the host as Spark produces them (``perseid.spark.asking``). A failure is raised as one line that the driver can read (``FAILURE``):
+which kind, which host, which shard.
 """
 
 from __future__ import annotations
@@ -20,19 +20,15 @@ import pyarrow.compute as pc
 
 from perseid.channel import blocked
 from perseid.channel.codec import Kinds, encode
-from perseid.channel.connection import Address, Connection
-from perseid.channel.handshake import connect
 from perseid.channel.packed_layout import Layout
-from perseid.channel.protocol import REPLY
 from perseid.channel.rows import EPOCH
-from perseid.engine.messages import ApplyEpoch, RecallAnswer, Reply, Request
-from perseid.engine.shard import Refusal
+from perseid.engine.messages import ApplyEpoch, RecallAnswer, Request
 from perseid.errors import ChannelError
+from perseid.spark.asking import Asking, Refused, Target, Unreachable
 from perseid.spark.shard_rows import of_one_shard
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, Version
 
 FAILURE = "perseid-failure:"
-_connections: dict[tuple[str, str, int, str], Connection] = {}
 _frozen = False
 
 
@@ -75,7 +71,7 @@ class Exchange:
     version: Version
     epochs: tuple[EpochHeader, ...]  # one; several in a replay, then rows carry their epoch
     release: Epoch
-    shards: tuple[tuple[int, HostId, Address], ...]  # number and home of each shard, in the order of slots
+    targets: tuple[Target, ...]  # of each shard, in the order of slots
     secret: bytes = field(repr=False)
     schema: bytes = field(repr=False)  # Arrow schema of the rows without the epoch
     output: bytes = field(repr=False)
@@ -94,19 +90,19 @@ class Exchange:
             _frozen = True
         blocked.allow(self.cuts)
         index, batches = of_one_shard(_whole(batches), self.layout)
-        shard, host, address = self.shards[index]
+        target = self.targets[index]
         output = pa.ipc.read_schema(pa.py_buffer(self.output))
-        takes_part = self.only is None or shard in self.only or shard in self.recalled
+        takes_part = self.only is None or target.shard in self.only or target.shard in self.recalled
         if not takes_part:
             for _ in batches:
                 pass
             yield pa.RecordBatch.from_pylist([], schema=output)
             return
         if len(self.epochs) == 1:
-            yield from self._ask(shard, host, address, self.epochs[0], batches)
+            yield from self._ask(target, self.epochs[0], batches)
             return
         for header, rows in self._by_epoch(batches):
-            yield from self._ask(shard, host, address, header, iter(rows))
+            yield from self._ask(target, header, iter(rows))
 
     def _by_epoch(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[EpochHeader, list[pa.RecordBatch]]]:
         kept = [batch for batch in batches if batch.num_rows]
@@ -118,13 +114,11 @@ class Exchange:
                 mine = table.filter(pc.equal(table.column(EPOCH), header.epoch)).drop_columns([EPOCH])
                 yield header, mine.to_batches()
 
-    def _ask(
-        self, index: int, host: HostId, address: Address, header: EpochHeader, batches: Iterator[pa.RecordBatch]
-    ) -> Iterator[pa.RecordBatch]:
-        shard, schema = ShardId(self.operator, index), pa.ipc.read_schema(pa.py_buffer(self.schema))
+    def _ask(self, target: Target, header: EpochHeader, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        shard, schema = ShardId(self.operator, target.shard), pa.ipc.read_schema(pa.py_buffer(self.schema))
         request: Request
         rows: Iterator[pa.RecordBatch] | None
-        if index in self.recalled:
+        if target.shard in self.recalled:
             for _ in batches:
                 pass
             request, rows = RecallAnswer(shard, header.epoch, self.version), None
@@ -132,20 +126,11 @@ class Exchange:
             request = self._request(shard, header)
             rows = (self._as_sent(batch, schema) for batch in batches)
         try:
-            connection, reply = self._send(address, request, schema, rows)
-            if isinstance(reply, Refusal):
-                raise ExchangeFailed(TaskFailure(reply.kind, reply.message, host, shard))
-            _, answers = connection.receive_rows()
-            yield from answers
-        except ExchangeFailed:
-            raise
-        except ChannelError as error:
-            _forget(address)
-            message = f"host {host} at {address}: {error}"
-            raise ExchangeFailed(TaskFailure("host", message, host, shard)) from error
-        except BaseException:
-            _forget(address)  # half of a stream is on its way: nothing else may follow it
-            raise
+            yield from Asking(target, self.secret).answers(request, schema, rows)
+        except Refused as error:
+            raise ExchangeFailed(TaskFailure(error.refusal.kind, error.refusal.message, error.host, shard)) from None
+        except Unreachable as error:
+            raise ExchangeFailed(TaskFailure("host", str(error), error.host, shard)) from error
 
     def _request(self, shard: ShardId, header: EpochHeader) -> ApplyEpoch:
         return ApplyEpoch(
@@ -165,27 +150,6 @@ class Exchange:
         if self.layout is not None:
             return self.layout.unpacked(batch, schema)
         return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
-
-    def _send(
-        self, address: Address, request: Request, schema: pa.Schema, rows: Iterator[pa.RecordBatch] | None
-    ) -> tuple[Connection, Reply]:
-        """Over the kept connection if there is one; it may have been closed since, which the first message shows."""
-        key = _key(address)
-        connection = _connections.get(key)
-        if connection is not None:
-            try:
-                connection.tell(request)
-            except ChannelError:
-                _forget(address)
-                connection = None
-        if connection is None:
-            for other in [of for of, kept in _connections.items() if kept.ended]:  # hosts that are no more
-                _connections.pop(other).close()
-            connection = _connections[key] = connect(address, self.secret, "epochs")
-            connection.tell(request)
-        if rows is not None:
-            connection.send_rows(schema, rows)
-        return connection, connection.hear(REPLY)
 
 
 @dataclass(frozen=True)
@@ -217,16 +181,6 @@ def _whole(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     peek = getattr(frame.f_locals["infile"], "peek", None) if frame is not None else None
     if peek is not None and not peek(1):
         raise CutShort("Spark ended the rows of this task before their end")
-
-
-def _key(address: Address) -> tuple[str, str, int, str]:
-    return (address.machine, address.host, address.port, address.unix)
-
-
-def _forget(address: Address) -> None:
-    connection = _connections.pop(_key(address), None)
-    if connection is not None:
-        connection.close()
 
 
 def failure_in(text: str) -> TaskFailure | None:

@@ -19,8 +19,9 @@ from perseid.clocks import steady_ms
 from perseid.engine.unit_job import Replay
 from perseid.graph.graph import Graph, Unit
 from perseid.graph.nodes import EpochInfo, SinkNode, SourceNode, StatefulNode, TransformNode, UnionNode
-from perseid.scaling.routing import RoutingTable
+from perseid.scaling.routing import Route, RoutingTable
 from perseid.sources.source import UnorderedSource
+from perseid.spark.asking import Place, Target
 from perseid.spark.compile import Compiled, to_rows, union
 from perseid.spark.exchange import EpochHeader, Exchange, Then
 from perseid.spark.shape import feeders_of
@@ -145,10 +146,6 @@ class Frames:
         rows = division.seeds.alone()
         if inputs is not None:
             rows = to_rows(node, inputs, ordered=compiled.ordered, division=division, extra=extra)
-        shards = []
-        for route in routes:
-            assert route.host is not None
-            shards.append((route.shard.index, route.host, addresses[route.host]))
         exchange = Exchange(
             operator=name,
             version=routing.version,
@@ -156,7 +153,7 @@ class Frames:
                 EpochHeader(a.epoch, a.time_ms, self.watermark_ms(name, a.epoch), steady_ms(), a.last) for a in epochs
             ),
             release=release.get(name, Epoch(0)),
-            shards=tuple(shards),
+            targets=tuple([_target(route, addresses) for route in routes]),
             secret=self.secret,
             schema=compiled.rows_arrow,
             output=compiled.output_arrow,
@@ -295,3 +292,8 @@ def _not_in_code(number: int) -> Column:
     """A number that is not written into the code Spark generates, so that code compiled for one epoch serves all."""
     zero = (F.monotonically_increasing_id() < 0).cast("int")
     return F.get(F.array(F.lit(int(number)).cast("long")), zero)
+
+
+def _target(route: Route, addresses: Mapping[HostId, Address]) -> Target:
+    assert route.host is not None
+    return Target(route.shard.index, tuple([Place(host, addresses[host]) for host in route.places]))

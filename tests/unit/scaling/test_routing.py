@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from perseid.scaling.pool import Pool
 from perseid.scaling.routing import RoutingTable, even_slots, numbered, place
-from perseid.vocabulary import SLOTS, ShardId
+from perseid.vocabulary import SLOTS, HostId, OperatorName, ShardId
 
 
 @given(st.integers(1, SLOTS))
@@ -43,3 +43,21 @@ def test_the_pool_is_refilled_to_its_size() -> None:
     pool = Pool(hosts=2, spares=1)
     assert pool.to_start(alive=1, starting=1) == 1
     assert pool.to_start(alive=3, starting=1) == 0
+
+
+def test_standbys_come_after_the_host_and_are_never_the_host() -> None:
+    shard = ShardId(OperatorName("o"), 0)
+    table = RoutingTable.initial({OperatorName("o"): numbered(even_slots(2))}).moved({shard: HostId(1)})
+    guarded = table.guarded({shard: (HostId(2), HostId(1))})
+    assert guarded.version == table.version + 1
+    assert guarded.routes[shard].places == (1, 2)
+    assert guarded.guarded_by(HostId(2)) == (shard,) and guarded.guarded_by(HostId(1)) == ()
+    promoted = guarded.moved({shard: HostId(2)})
+    assert promoted.routes[shard].places == (2,)
+    promoted.check()
+
+
+def test_a_shard_that_is_nowhere_can_be_asked_at_its_standby() -> None:
+    shard = ShardId(OperatorName("o"), 0)
+    table = RoutingTable.initial({OperatorName("o"): numbered(even_slots(1))}).guarded({shard: [HostId(2)]})
+    assert table.routes[shard].places == (2,) and table.hosts == {None}
