@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar, assert_never
+from typing import Any, Generic, TypeVar, assert_never
 
 from perseid.checkpoint.size_reports import AskSizes, Quieten
 from perseid.checkpoint.size_watch import SizeWatch
+from perseid.engine.host_effects import Answer, Effects, Live, Raised, Rows, Untouched
 from perseid.engine.kept_input import KeptInput
 from perseid.engine.messages import (
     Advised,
@@ -53,145 +54,10 @@ from perseid.errors import CorruptData, PerseidError, StorageFailed
 from perseid.state.buffer import replay_buffer_state
 from perseid.vocabulary import Epoch, OperatorName, ShardId, SlotRange
 
-
-class Counted(Protocol):
-    """Rows, which can be counted."""
-
-    @property
-    def num_rows(self) -> int: ...
-
-
-Live = TypeVar("Live")
-"""An operator with the state of one shard."""
-Rows = TypeVar("Rows", bound=Counted)
-Answer = TypeVar("Answer")
-
 NO_ROOM = (
     "its machine's disk has no room for all answers since the last checkpoint (1 GiB for each shard), and the oldest were let go;"
     " a host lost below this operator now takes the whole application back to the checkpoint: checkpoint more often"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded(Generic[Live]):
-    """The shards of a restore, each with its state; how long that took, and which copies were read."""
-
-    shards: Mapping[ShardId, Live]
-    phases_ms: Mapping[str, int] = field(default_factory=dict)
-    copies: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Done(Generic[Answer]):
-    """An epoch was applied."""
-
-    answer: Answer
-    advice: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Raised:
-    """The operator raised half-way. A ``mistake`` would be raised again whenever it is tried."""
-
-    message: str
-    mistake: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Untouched:
-    """Storage is out of reach; nothing has changed."""
-
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """What is told of an applied epoch; its size, if that was found out now."""
-
-    report: Report
-    size: int | None = None
-    warnings: tuple[str, ...] = ()
-
-
-class Effects(Protocol[Live, Rows, Answer]):
-    """All that a host does to the world."""
-
-    def send(self, message: FromHost) -> None:
-        """To the driver."""
-
-    def now_ms(self) -> int:
-        """For how long things take."""
-
-    def unexpected(self, error: Exception) -> str:
-        """What to tell of an error that nobody foresaw."""
-
-    def stop(self, for_good: bool) -> None:
-        """End."""
-
-    # state
-
-    def slowly(self, work: Callable[[], None], *, low_priority: bool) -> None:
-        """Do what takes long, before the next message; ``low_priority``: others on the machine go first."""
-
-    def load(self, restore: Restore) -> Loaded[Live]:
-        """Raises ``CorruptData``, ``StorageFailed``, or another error of Perseid."""
-
-    def settle(self, shards: Sequence[Live]) -> list[int]:
-        """They are restored: how large they are."""
-
-    def let_go(self, shard: Live) -> None:
-        """Nobody needs it any more."""
-
-    def save(self, command: Snapshot, shards: Sequence[Live]) -> Callable[[], None]:
-        """Take snapshots of them as they are now. What is returned is done without the lock, and tells of it."""
-
-    def give_way(self) -> None:
-        """State is about to change: is somebody still reading it?"""
-
-    # epochs
-
-    def apply(self, shard: Live, request: ApplyEpoch, rows: Rows) -> Done[Answer] | Raised | Untouched:
-        """One epoch: all of it, or what is returned says otherwise."""
-
-    def finish(self, shard: Live, request: ApplyEpoch, rows: Rows) -> Finished:
-        """After it: what is to be told."""
-
-    def forget_answers(self, answers: Iterable[Answer]) -> None:
-        """Nobody will ask for them."""
-
-    def shrink(self, answers: dict[Epoch, Answer]) -> Epoch | None:
-        """Keep them within their bounds. Returns the newest epoch whose answer there is no room for, if any."""
-
-    # kept input
-
-    def take_over_input(self, shard: ShardId, homes: Sequence[str]) -> Mapping[Epoch, int]:
-        """Go on with what the first of these folders keeps that keeps any; bytes by epoch."""
-
-    def write_input(self, request: ApplyEpoch, rows: Rows) -> int | None:
-        """Its bytes; None if it cannot be written."""
-
-    def read_input(self, folder: str | None, shard: ShardId, epoch: Epoch) -> tuple[ApplyEpoch, Rows] | None:
-        """From the folder of another host, or (None) its own; None if it is missing or damaged."""
-
-    def delete_input(self, shard: ShardId, epochs: Sequence[Epoch]) -> None:
-        """What is not there is no error."""
-
-    def forget_input(self, shard: ShardId) -> None:
-        """All of a shard's."""
-
-    def divide(self, shard: Live, kept: Mapping[int, tuple[SlotRange, Rows]], slots: SlotRange) -> Rows:
-        """The rows of one epoch that were kept for shards before (by number), for these slots."""
-
-    # backups
-
-    def keep_backup(self, command: KeepBackup) -> None:
-        """Nothing depends on it: what goes wrong is not even told."""
-
-    def forget_backups(self, paths: Sequence[str]) -> None:
-        """Files, or folders of checkpoints."""
-
-    def forget_copies(self, paths: Sequence[str]) -> None:
-        """Folders of checkpoints, on the machine's disk."""
 
 
 @dataclass(slots=True)

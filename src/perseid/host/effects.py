@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from perseid.channel.rows import split_inputs, within
-from perseid.engine.host import Done, Finished, Loaded, Raised, Untouched
+from perseid.engine.host_effects import Done, Finished, Loaded, Raised, Untouched
 from perseid.engine.messages import (
     ApplyEpoch,
     BackedUp,

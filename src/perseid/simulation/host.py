@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from perseid.engine import events as on
-from perseid.engine.host import Done, Finished, HostMachine, Loaded, Raised, Untouched
+from perseid.engine.host import HostMachine
+from perseid.engine.host_effects import Done, Finished, Loaded, Raised, Untouched
 from perseid.engine.messages import (
     Address,
     ApplyEpoch,
