@@ -16,7 +16,7 @@ LAYERS = [  # a package imports from its own layer and from those before it
     {"errors", "vocabulary", "codec", "duration", "byte_size", "clocks", "unknown_settings"},
     {"state", "operators"},
     {"graph", "storage", "scaling"},
-    {"checkpoint", "recovery"},
+    {"checkpoint", "recovery", "standby"},
     {"engine"},
     {"channel", "checkpoints", "primitives", "metrics"},
     {"host", "processor", "sources", "sinks"},
@@ -37,6 +37,7 @@ PURE = (
     "checkpoint",
     "recovery",
     "scaling",
+    "standby",
     "graph",
     "state",
     "operators",
@@ -46,7 +47,7 @@ PURE = (
     "simulation",
 )
 ALLOWED_SPARK = {"codec.py": "PySpark brings cloudpickle, which is loaded where a class cannot be named"}
-DECIDES = ("engine", "checkpoint", "recovery", "scaling")
+DECIDES = ("engine", "checkpoint", "recovery", "scaling", "standby")
 IMPURE = {
     "threading",
     "socket",
