@@ -84,7 +84,7 @@ def active(*, heartbeat: Duration | float = HEARTBEAT, give_up: Duration | float
 def passive(*, heartbeat: Duration | float = HEARTBEAT, refresh: Duration | float = REFRESH, share: int = 1) -> Standby:
     """The state is kept on a second machine, and a copy is launched from it after three missed heartbeats (H3).
 
-    The state is refreshed at least every ``refresh``. One host keeps the state of at most ``share`` others.
+    The state is refreshed about every ``refresh``. One host keeps the state of at most ``share`` others.
 
     >>> passive().misses
     3
@@ -102,7 +102,7 @@ def hybrid(
 ) -> Standby:
     """A suspended copy takes over at the first missed heartbeat, and gives back when the primary answers again (H5).
 
-    The copy is refreshed in memory at least every ``refresh``. A primary that is silent for longer than ``give_up`` is replaced by
+    The copy is refreshed in memory about every ``refresh``. A primary that is silent for longer than ``give_up`` is replaced by
     its copy for good. One host carries the copies of at most ``share`` others. With ``durable=True`` every refresh is also
     written to disk, so that the loss of both copies goes back to the last refresh and not to the last checkpoint.
 
