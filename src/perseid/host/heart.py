@@ -75,13 +75,13 @@ def beats(connection: socket.socket) -> Generator[Beat, None, None]:
             yield Beat(int(number), Pulse(pulse))
 
 
-def look(process: int, at_ms: int) -> Glimpse | None:
-    """What the kernel says of a process now; None: there is none."""
+def look(process: int, at_ms: int, *, threads: bool = True) -> Glimpse | None:
+    """What the kernel says of a process now, and of its threads, which takes longer; None: there is no such process."""
     folder = Path("/proc") / str(process)
     try:
         stat = (folder / "stat").read_text()
         schedstats = {}
-        for thread in os.listdir(folder / "task"):  # noqa: PTH208  a heart has no time for paths
+        for thread in os.listdir(folder / "task") if threads else ():  # noqa: PTH208  a heart has no time for paths
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
                 schedstats[int(thread)] = (folder / "task" / thread / "schedstat").read_text()
         return glimpse(at_ms, stat, schedstats)
@@ -107,7 +107,7 @@ def _beat(host: int, connection: socket.socket, beat_ms: int) -> None:
             return  # nobody listens
         now_ms = _now_ms()
         ended = watch in events or os.getppid() != host
-        seen.append(None if ended else look(host, now_ms))
+        seen.append(None if ended else look(host, now_ms, threads=now_ms >= next_ms))
         pulse = judge(seen)
         if pulse is not Pulse.GONE and now_ms < next_ms:
             continue
