@@ -30,6 +30,7 @@ from perseid.channel.listener import BACKLOG, Listener
 from perseid.channel.protocol import FROM_HOST, REGISTRATION, Registration
 from perseid.engine import events as on
 from perseid.engine.host_messages import Home, Homes
+from perseid.engine.host_starts import Spread
 from perseid.engine.messages import FromHost, Stop, ToHost
 from perseid.errors import ChannelError
 from perseid.host.apply import OperatorSpec
@@ -40,8 +41,6 @@ from perseid.storage.process import Process
 from perseid.storage.store import Store
 from perseid.vocabulary import HostId
 
-_DECLINE_PAUSES_S = (0.2, 0.4, 0.8, 1.5, 2.0, 2.0, 2.0, 2.0)
-_START_PAUSE_S, _START_PAUSE_LIMIT_S = 0.2, 10.0  # after a host that could not be started, doubled every time
 STOP_S = 10.0  # hosts are given so long to end by themselves
 
 
@@ -90,10 +89,7 @@ class Hosts:
         self._launches: dict[int, threading.Thread] = {}
         self._dropped_launches: set[int] = set()
         self._registered_launches: set[int] = set()
-        self._declined: Counter[int] = Counter()  # launches, how often
-        self._executors = 0  # the most there have been
-        self.not_started: str | None = None  # why the last host that did not come up did not
-        self._not_started = 0  # so many in a row
+        self._spread = Spread()
         self._lock = threading.Lock()
         self._closing = False
         self._tag = f"perseid-{os.getpid()}-{secrets.token_hex(4)}"  # everybody may see it
@@ -125,10 +121,9 @@ class Hosts:
             self._keep_input,
         )
         reason, hopeless, declined = "its task ended", None, -1
-        while declined < self._declined[launch] and not self._closing:
-            declined = self._declined[launch]
-            if declined:
-                time.sleep(_DECLINE_PAUSES_S[declined - 1])
+        while declined < self._spread.declined[launch] and not self._closing:
+            declined = self._spread.declined[launch]
+            time.sleep(self._spread.pause_s(launch))
             try:
                 with tagged(self._spark, f"{self._tag}-host-{launch}"):
                     self._spark.range(0, 1, 1, 1).mapInArrow(HostTask(config), "launch long").collect()
@@ -138,33 +133,10 @@ class Hosts:
         if self._closing:
             return
         if launch not in self._registered_launches:
-            self.not_started = reason
-            if hopeless is not None and not self._registered_launches:
-                self._post(on.FatalError(f"no host can start: {hopeless}"))
-                return
-            self._not_started += 1
-            pause_s = min(_START_PAUSE_S * 2 ** (self._not_started - 1), _START_PAUSE_LIMIT_S)
-            time.sleep(pause_s)  # a cluster that cannot start a host now is not asked again at once
-            self._post(on.HostStartFailed(reason))
+            self._post(on.HostStartFailed(reason, hopeless))
             return
         for link in [link for link in self._links.values() if link.launch == launch and not link.dropped]:
             self._post(on.HostDisconnected(link.id, reason))
-
-    def _declines(self, launch: int, executor: str, now: int) -> bool:
-        """Is this executor's host better started again, since there are fewer elsewhere? After a few times it is taken as it is.
-
-        An executor that died is waited for like that, too: the most there have been are expected, until they do not come.
-        """
-        self._executors = max(self._executors, now)
-        hosts = Counter(link.executor for link in self.links)
-        least = min(hosts.values(), default=0) if len(hosts) >= self._executors else 0
-        if hosts[executor] <= least:
-            return False
-        if self._declined[launch] == len(_DECLINE_PAUSES_S):
-            self._executors = now
-            return False
-        self._declined[launch] += 1
-        return True
 
     # -- listening ------------------------------------------------------------------------------------------------
 
@@ -198,7 +170,8 @@ class Hosts:
         with self._lock:
             if self._closing or launch in self._dropped_launches:
                 return None  # Spark tried a dropped host's task once more
-            if self._declines(launch, hello.executor, there_are):
+            hosts = Counter(link.executor for link in self.links)
+            if self._spread.declines(launch, hello.executor, hosts, there_are):
                 return None
             host = HostId(self._next)
             self._next += 1
@@ -213,7 +186,6 @@ class Hosts:
             )
             self._links[host] = link
             self.homes.came(Home(host, link.address.machine, str(link.folder)))
-            self.not_started, self._not_started = None, 0
             again = launch in self._registered_launches
             self._registered_launches.add(launch)
         if again:  # Spark restarted the task by itself: the host before it is gone

@@ -8,8 +8,9 @@ import warnings
 from pyspark.sql import SparkSession
 
 from perseid.checkpoint.unit_schemes import unit_schemes
+from perseid.driver.room import own_room, room_of, wanted_slots
 from perseid.driver.scale_requests import Scaled
-from perseid.driver.settings import Settings, hosts_and_spares
+from perseid.driver.settings import Settings
 from perseid.driver.shell import Shell
 from perseid.driver.state_requests import TakenCheckpoint
 from perseid.engine import events as on
@@ -36,11 +37,9 @@ from perseid.storage.snapshots import SnapshotFile
 from perseid.storage.store import Store
 from perseid.vocabulary import SourceName
 
-SCALE_ROOM = 4  # hosts that an application's own session has room for beyond those it starts with
 SPARK_STOP_S = 30.0
 READ_POLL_S = 0.01
 BEFORE_ALL_MS = -(1 << 62)
-EPOCH_SLOTS = 2  # that a scale leaves to the tasks of epochs
 
 
 def start(graph: Graph, spark: SparkSession | None, root: str | None, settings: Settings) -> Running:
@@ -48,16 +47,13 @@ def start(graph: Graph, spark: SparkSession | None, root: str | None, settings: 
     own = spark is None
     own_schemes = unit_schemes(graph, settings.checkpoint)
     topology = settings.checkpoint.preserved(topology_of(graph))
+    shards = sum(topology.operators.values())
     if spark is None:
-        count = settings.hosts or max(1, min(2, sum(topology.operators.values())))
-        spares = 1 if settings.spares is None else settings.spares
-        spark = spark_session(hosts=count, spares=spares + SCALE_ROOM, app_name=graph.name)
-    wanted = (settings.hosts or 1) + (settings.spares or 0) + 1
+        wanted = own_room(settings, shards)
+        spark = spark_session(hosts=wanted.hosts, spares=wanted.spares, app_name=graph.name)
     waiting = settings.start_timeout.seconds / 2
-    slots = settled_slots(spark, wanted, exactly=settings.hosts is not None, timeout_s=waiting)
-    room = SCALE_ROOM if own else 0
-    hosts, spares = hosts_and_spares(settings, sum(topology.operators.values()), slots and slots - room)
-    most = None if slots is None else max(hosts + spares, slots - EPOCH_SLOTS)
+    slots = settled_slots(spark, wanted_slots(settings), exactly=settings.hosts is not None, timeout_s=waiting)
+    room = room_of(settings, shards, slots, own=own)
     ship_modules(spark, graph)
     for node in graph.operators:
         node.operator._moved = moved_classes()
@@ -65,7 +61,7 @@ def start(graph: Graph, spark: SparkSession | None, root: str | None, settings: 
     store = Store.at(root if root is not None else f".perseid/{graph.name}")
     await_slot(spark, graph.name, settings.start_timeout.seconds)  # what reads the schemas needs one
     own_key(store)  # hosts get it with the store
-    shell = Shell(graph.name, spark, store, settings, own_schemes, topology, graph, hosts, spares, most)
+    shell = Shell(graph.name, spark, store, settings, own_schemes, topology, graph, room)
     running = Running(shell, spark if own else None)
     shell.begin()
     if settings.dashboard:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from perseid.byte_size import byte_size
@@ -109,27 +109,3 @@ class Settings:
         """How much of the journal is kept."""
         keep = byte_size(self.journal_size)
         return Limits(keep, self.journal_age.ms, min(Limits().segment_bytes, max(1, keep // 16)))
-
-
-def bounded(scaling: AutoScaling | None, hosts: int, spares: int, most_hosts: int | None) -> AutoScaling | None:
-    """With no more shards than there can be hosts to hold them."""
-    if scaling is None:
-        return None
-    room = hosts if most_hosts is None else max(hosts, most_hosts - spares)
-    return replace(scaling, most=max(scaling.least, min(scaling.most, room)))
-
-
-def hosts_and_spares(settings: Settings, shards: int, slots: int | None) -> tuple[int, int]:
-    """How many hosts and spares this cluster can carry beside one slot for epochs. Raises if it is too small."""
-    if slots is None:
-        return settings.hosts or 1, settings.spares or 0
-    hosts = settings.hosts or max(1, min(shards, slots // 2))
-    spares = settings.spares if settings.spares is not None else int(slots >= hosts + 1 + max(1, min(2, shards)))
-    needed = hosts + spares + 1
-    if needed > slots:
-        raise SettingsError(
-            f"too few task slots: {hosts} hosts and {spares} spares hold a slot each for good, and epochs need at least one"
-            f" more: {needed}, the cluster has {slots}; use a master with {needed - slots} more (for instance"
-            f" local[{needed}]), or fewer hosts or spares"
-        )
-    return hosts, spares

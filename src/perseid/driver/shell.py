@@ -27,10 +27,11 @@ from perseid.driver.hosts import HostLink, Hosts
 from perseid.driver.journal_writer import JournalWriter, Shape
 from perseid.driver.loads import Loads
 from perseid.driver.reports import Report, Reports
+from perseid.driver.room import Room, engine_settings
 from perseid.driver.root_history import check_owner, keep_before, own_root, read_history
 from perseid.driver.root_requests import RootRequests
 from perseid.driver.scale_requests import ScaleRequests
-from perseid.driver.settings import Settings, bounded
+from perseid.driver.settings import Settings
 from perseid.driver.state_requests import StateRequests
 from perseid.driver.storage_worker import RootCheckpoints, StorageWorker
 from perseid.driver.unit_workers import Workers
@@ -43,7 +44,6 @@ from perseid.engine.controller import Controller
 from perseid.engine.event_time_alignment import EventTimeAlignment
 from perseid.engine.host_messages import event_of, snapshot_message
 from perseid.engine.progress import Progress
-from perseid.engine.settings import EngineSettings
 from perseid.engine.storage_steps import StorageSteps
 from perseid.engine.stream_store import StreamStore
 from perseid.errors import PerseidError, PerseidWarning, StorageFailed
@@ -58,7 +58,6 @@ from perseid.sources.source import MalformedSource
 from perseid.spark.arrow_batches import bound_by_rows
 from perseid.spark.compile import Compiled, compile_graph
 from perseid.spark.frames import Frames
-from perseid.spark.jobs import task_slots
 from perseid.spark.own_session import sibling_of
 from perseid.spark.query_listeners import QueryListeners
 from perseid.spark.streams import SparkStreamRows
@@ -100,9 +99,7 @@ class Shell:
         own_schemes: Mapping[UnitName, Scheme],
         topology: Topology,
         graph: Graph,
-        hosts: int,
-        spares: int,
-        most_hosts: int | None,
+        room: Room,
     ) -> None:
         self.store, self.settings, self.topology, self.graph, self.spark = store, settings, topology, graph, spark
         self.own_schemes = own_schemes
@@ -114,12 +111,12 @@ class Shell:
         self._advised: set[str] = set()
         self._undo = contextlib.ExitStack()
         try:
-            self._open(name, hosts, spares, most_hosts)
+            self._open(name, room)
         except BaseException:
             self._undo.close()
             raise
 
-    def _open(self, name: str, hosts: int, spares: int, most_hosts: int | None) -> None:
+    def _open(self, name: str, room: Room) -> None:
         graph, store, settings, spark = self.graph, self.store, self.settings, self.spark
         self.lease = Lease.acquire(store, owner=name, now_ms=wall_ms, timeout=settings.lease_timeout)
         self._undo.callback(self.lease.release)
@@ -160,24 +157,9 @@ class Shell:
         self.state_requests = StateRequests(graph, store, self.post)
         self.scale_requests = ScaleRequests(graph, self.loads, lambda: self.controller.routing, self.post)
         self.root_requests = RootRequests(self.scale_requests, self.state_requests, self.post)
-        engine = EngineSettings(
-            scheme=settings.checkpoint,
-            hosts=hosts,
-            spares=spares,
-            most_hosts=most_hosts,
-            queue=settings.queue,
-            keep=settings.keep,
-            heartbeat_ms=settings.heartbeat.ms,
-            operator_retries=settings.operator_retries,
-            dead_letters=settings.dead_letters,
-            scaling=bounded(settings.scaling, hosts, spares, most_hosts),
-            scalable=self.scale_requests.scalable,
-            parallel_recovery=settings.parallel_recovery,
-            unit_schemes=self.own_schemes,
-        )
+        engine = engine_settings(settings, room, self.own_schemes, self.scale_requests.scalable)
         self.controller = Controller(self.topology, engine, past, steady_ms())
         self.event_recorder.started(self.controller)
-        self._hosts_wanted = hosts
         secret = secrets.token_bytes(32)
         self.hosts = Hosts(
             own,
@@ -236,7 +218,7 @@ class Shell:
         )
         self.storage_worker = StorageWorker(steps, self.journal_writer, store)
         self.journal_writer.feed = self._progress_feed(name)
-        self.journal_writer.app_started(self.lease.generation, self.controller, past, hosts, self._shape())
+        self.journal_writer.app_started(self.lease.generation, self.controller, past, room.hosts, self._shape())
 
     def _progress_feed(self, name: str) -> ProgressFeed:
         """Who hears of epochs: the user's function, and Spark's listeners where there are any."""
@@ -258,7 +240,6 @@ class Shell:
 
     def begin(self) -> None:
         """From here on it runs."""
-        self._hostless = time.monotonic()  # since when there are too few hosts
         threading.Thread(target=self._loop, name="perseid-controller", daemon=True).start()
         self.post(on.Ticked())
 
@@ -352,9 +333,7 @@ class Shell:
     def progress(self) -> Progress:
         sources = [s.source for s in self.graph.sources]
         malformed = sum(s.malformed_lines for s in sources if isinstance(s, MalformedSource))
-        not_started = self.hosts.not_started
-        failing = f"a host could not be started: {not_started}" if not_started is not None else ""
-        waits = [self.slot_watch.text, failing, self.admission.trouble, self.controller.trouble]
+        waits = [self.slot_watch.text, self.admission.trouble, self.controller.trouble]
         seen = self.journal_writer.progress(self.controller, self.hosts.links, "; ".join(filter(None, waits)))
         abandoned = self.ended.is_set() and self.error is not None  # the controller may not know
         return replace(seen, malformed_lines=malformed, phase="failed" if abandoned else seen.phase)
@@ -425,7 +404,6 @@ class Shell:
                     ):  # a full disk: nobody else can take the lease there, either
                         self.lease.renew()
                         self.root_requests.look(self.store)
-                self._expect_hosts(now)
             except Exception as error:
                 message = str(error) if isinstance(error, PerseidError) else f"{type(error).__name__}: {error}"
                 self._fail(message)
@@ -445,28 +423,6 @@ class Shell:
             self._handle(on.FatalError(message))
         except Exception:
             self._begin_end(message)
-
-    def _expect_hosts(self, now: float) -> None:
-        """Without hosts nothing begins, nor goes on: not for ever."""
-        wanted = self._hosts_wanted if self.controller.phase == "starting" else 1
-        if len(self.controller.hosts) >= wanted:
-            self._hostless = now
-        if now - self._hostless > self.settings.start_timeout.seconds:
-            self._hostless = now
-            self._give_up_starting()
-
-    def _give_up_starting(self) -> None:
-        alive = len(self.controller.hosts)
-        slots = task_slots(self.spark)
-        message = f"only {alive} of {self._hosts_wanted} hosts started within {self.settings.start_timeout}: "
-        if self.hosts.not_started is not None:
-            message += f"the last that did not, says: {self.hosts.not_started}"
-        else:
-            message += (
-                f"every host holds a task slot for good (the cluster has {slots if slots is not None else 'an unknown number'});"
-                " use a larger master, fewer hosts, or a longer start_timeout"
-            )
-        self._fail(message)
 
     def _carry_out(self, commands: tuple[notices.Outcome, ...]) -> None:
         wanted, finished = None, False

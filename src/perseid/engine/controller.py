@@ -23,6 +23,7 @@ from perseid.engine import changes as to
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.checkpointing import Checkpointing
+from perseid.engine.host_starts import HostStarts
 from perseid.engine.notices import Outcome
 from perseid.engine.pipeline import Pipeline
 from perseid.engine.progress import Phase
@@ -54,7 +55,6 @@ class Controller:
     now_ms: int
     phase: Phase = "starting"
     hosts: frozenset[HostId] = frozenset()
-    starting_hosts: int = 0
     admitting: bool = False  # an AdmitEpoch is out
     abandoning: bool = False  # and was taken back
     sources_idle: bool = False  # nothing new at the last look; the shell looks again by itself
@@ -74,6 +74,7 @@ class Controller:
     acknowledgements: Acknowledgements = field(init=False)
     routing: RoutingTable = field(init=False)
     pool: Pool = field(init=False)
+    starts: HostStarts = field(init=False)
     recovery: RecoverySteps = field(init=False)
     scale: ScalingSteps = field(init=False)
     asked: StateRequestSteps = field(init=False)
@@ -100,6 +101,7 @@ class Controller:
         self.scale = ScalingSteps(Bottlenecks(s.scaling, s.scalable) if s.scaling is not None else None)
         self.asked = StateRequestSteps()
         self.pool = Pool(s.hosts, s.spares, s.most_hosts)
+        self.starts = HostStarts(s.hosts, s.start_timeout_ms, s.slots, self.now_ms)
         self._settle_pool()
         self.oldest_epoch = self.past.oldest_epoch
         self.set_aside = dict(self.past.set_aside)
@@ -129,7 +131,7 @@ class Controller:
             for unit, state in self.pipeline.units.items()
             if state.tries
         ]
-        return "; ".join([*said, *self.recovery.trouble(self._view())])
+        return "; ".join(filter(None, [self.starts.trouble, *said, *self.recovery.trouble(self._view())]))
 
     def _view(self) -> View:
         """What parts may know, as of now."""
@@ -197,13 +199,17 @@ class Controller:
             case on.SizeHalved() | on.SizeTurned():
                 return self._sized(event)
             case on.Ticked():
-                return self._hosts_died(self.detector.tick(self.now_ms))
+                died = self._hosts_died(self.detector.tick(self.now_ms))
+                self.error = self.error or self.starts.looked(
+                    len(self.hosts), self.now_ms, starting=self.phase == "starting"
+                )
+                return died
             case on.HostRegistered(host):
-                self.starting_hosts = max(0, self.starting_hosts - 1)
+                self.starts.registered()
                 self.hosts |= {host}
                 self.detector.host_registered(host, self.now_ms)
-            case on.HostStartFailed():
-                self.starting_hosts = max(0, self.starting_hosts - 1)
+            case on.HostStartFailed(reason, hopeless):
+                self.error = self.error or self.starts.failed(reason, hopeless, self.now_ms)
             case on.HostDisconnected(host, reason):
                 return self._hosts_died(self.detector.lost(host, reason, self.now_ms))
             case on.EpochAdmitted(epoch):
@@ -439,9 +445,10 @@ class Controller:
         if self.error is not None:
             return self._end()
         commands: list[Outcome] = []
-        for _ in range(self.pool.to_start(len(self.hosts), self.starting_hosts)):
-            self.starting_hosts += 1
-            commands.append(do.StartHost())
+        if self.starts.may_ask(self.now_ms):
+            missing = self.pool.to_start(len(self.hosts), self.starts.coming)
+            self.starts.requested(missing)
+            commands += [do.StartHost()] * missing
         if self.recovery.current is not None:
             commands += self._recover()
         if self.recovery.current is None:
@@ -549,7 +556,15 @@ class Controller:
 
     def check(self) -> None:
         """Assert the invariants; every test calls it after every event."""
-        for part in (self.pipeline, self.detector, self.checkpoints, self.routing, self.recovery, self.scale):
+        for part in (
+            self.pipeline,
+            self.detector,
+            self.checkpoints,
+            self.routing,
+            self.recovery,
+            self.scale,
+            self.starts,
+        ):
             part.check()
         if self.scaling is not None:
             assert self.scaling.hosts <= self.hosts

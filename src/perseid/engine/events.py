@@ -37,9 +37,10 @@ class HostRegistered:
 
 @dataclass(frozen=True, slots=True)
 class HostStartFailed:
-    """Spark could not run the task of a host; it will be asked for again."""
+    """Spark could not run the task of a host. ``hopeless`` says why no other try will help, where that is known."""
 
     reason: str
+    hopeless: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

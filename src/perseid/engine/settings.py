@@ -22,6 +22,8 @@ class EngineSettings:
     most_hosts: int | None = (
         None  # spares among them, while an operator is scaled or after; None: no more than at the start
     )
+    start_timeout_ms: int | None = 60_000  # hosts may take so long to come; None: as long as they take
+    slots: int | None = None  # for tasks of the cluster, where that is known
     queue: int = 2
     keep: int = 3
     heartbeat_ms: int = 100

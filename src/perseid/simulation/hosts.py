@@ -49,7 +49,7 @@ class Hosts:
             world.waiting.append(driver)  # as a Spark task without a slot waits
             return
         if world.mishap(0.5):
-            driver.tell(on.HostStartFailed("Spark could not run its task"), 200)
+            driver.tell(on.HostStartFailed("Spark could not run its task"), 0)
             return
         id = HostId(len(self.all) + 1)
         host = Host(id, machine, driver.generation)

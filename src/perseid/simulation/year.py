@@ -170,7 +170,9 @@ def simulate_year(
     place = datacenter.site(hosts)
     plan, counts = datacenter.year(draw, place, days)
     span_ms = days * datacenter.DAY_MS
-    settings = EngineSettings(scheme_named(scheme, PERIOD_MS / 1000), hosts=hosts, spares=0, keep=2, heartbeat_ms=2_000)
+    settings = EngineSettings(
+        scheme_named(scheme, PERIOD_MS / 1000), hosts=hosts, spares=0, keep=2, heartbeat_ms=2_000, start_timeout_ms=None
+    )  # who runs a site starts again what ended
     topology = settings.scheme.preserved(side_by_side(hosts))
     scenario = Scenario(
         seed, topology, settings, place, epochs=1 << 40, plan=plan, slots=2, chunks=1, mishaps=0.0,
