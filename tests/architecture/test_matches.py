@@ -11,7 +11,7 @@ SOURCES = Path(__file__).parents[2] / "src" / "perseid"
 UNIONS = re.compile(r"(events|commands|notices|messages|size_reports)\.py$")
 
 PICKS_SOME = {
-    "engine/notices.py:noticed": "not every command is told to people",
+    "engine/notices/__init__.py:noticed": "not every command is told to people",
     "engine/controller.py:handle": "the rest are rare events, whose own match is exhaustive",
     "checkpoint/adaptive.py:take_in": "an answer to an old question, or a report outside alert mode, changes nothing",
     "driver/journal_writer.py": "says to people what they want to know",

@@ -26,7 +26,7 @@ TECHNICAL = {
     "storage/uncached_file.py:write_past_cache": "past the cache, not the past",
     "engine/events.py:SnapshotsForked": "the operating system's fork",
     "engine/messages.py:Forked": "the operating system's fork",
-    "engine/notices.py:SnapshotsForked": "the operating system's fork",
+    "engine/notices/checkpoints.py:SnapshotsForked": "the operating system's fork",
     "engine/checkpointing.py:forked": "the operating system's fork",
     "engine/checkpoint_steps.py:forked": "the operating system's fork",
     "processor/operator.py:_AskedForms": "as Spark names what it asks for",

@@ -1,4 +1,4 @@
-"""Changes: what parts of the controller want to be otherwise. Frozen; the controller alone makes them, in one place (``Controller._make``).
+"""Changes: what parts of the controller want to be otherwise. Frozen; they are made in one place (``make_changes``).
 
 A part returns commands and changes in the order in which they take effect.
 """

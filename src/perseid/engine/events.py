@@ -217,7 +217,7 @@ class CheckpointCommitted:
 
 @dataclass(frozen=True, slots=True)
 class StopRequested:
-    """Somebody asked for the end; ``drain``: first work through everything admitted."""
+    """Somebody asked for the end, after everything admitted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What the parts of the controller may know: a frozen view of the whole, made for one step.
 
 A part (recovery, scaling, requests, what follows from failed jobs) owns its own state and sees all else through this. It cannot
-change what it sees: it returns commands, and changes (``changes.py``) that the controller makes.
+change what it sees: it returns commands, and changes (``changes.py``) that are made for it (``make_changes``).
 """
 
 from __future__ import annotations
