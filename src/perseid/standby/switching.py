@@ -54,6 +54,9 @@ class Pair:
     failures: int = 0  # in a row
     since_ms: int = 0  # when the phase began
     not_before_ms: int = 0  # the next deployment
+    ended: set[HostId] = field(
+        default_factory=set
+    )  # died while the shards have no host: one may be about to be called theirs
     wanted: Standby | None = None  # another standby, as soon as no switch is under way
 
     def __post_init__(self) -> None:
@@ -122,6 +125,8 @@ class Pair:
                     return self._read_back(now_ms)
             case on.HostLaunched():
                 if self.phase == "launching" and event.version == self.version:
+                    if event.host in self.ended:
+                        return self._recover(f"host {event.host} died", now_ms)
                     return self._launched(event.host, now_ms)
             case on.LaunchFailed():
                 if self.phase == "launching" and event.version == self.version:
@@ -133,8 +138,11 @@ class Pair:
                     return self._recover(event.reason, now_ms)
             case on.ShardsRecovered():
                 if self.phase == "lost":
+                    if event.host in self.ended:
+                        return self._recover(f"host {event.host} died", now_ms)
                     self.primary = self.answering = event.host
                     self.answered, self.stands = event.epoch, {event.host: event.epoch}
+                    self.ended.clear()
                     self._enter("unguarded", now_ms)
             case on.StandbyChanged():
                 self.wanted = event.standby
@@ -182,6 +190,8 @@ class Pair:
 
     def _died(self, host: HostId, now_ms: int) -> tuple[do.Command, ...]:
         if host not in self.stands:
+            if self.answering is None:
+                self.ended.add(host)
             return ()
         self.silent.pop(host, None)
         reason = f"host {host} died"
@@ -249,6 +259,7 @@ class Pair:
         old, since = self.primary, self.stands[self.copy]
         self.primary = self.answering = host
         self.copy, self.stands, self.silent = None, {host: since}, {}
+        self.ended.clear()
         self._enter("unguarded", now_ms)
         return (do.GiveUp(self.version, old, host, since, self.answered, "a new host was launched"),)
 
@@ -279,6 +290,7 @@ class Pair:
 
     def _answers(self, host: HostId | None) -> None:
         self.version, self.answering = Version(self.version + 1), host
+        self.ended.clear()
 
     def _enter(self, phase: Phase, now_ms: int) -> None:
         self.phase, self.since_ms = phase, now_ms
@@ -307,3 +319,4 @@ class Pair:
         assert self.stands.keys() == set(hosts)
         assert self.silent.keys() <= self.stands.keys()
         assert self.needs_after <= self.answered
+        assert self.answering is None or not self.ended

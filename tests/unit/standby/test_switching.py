@@ -271,6 +271,23 @@ def test_launching_that_fails_is_recovered(event: on.Event) -> None:
     ends(pair, "lost", None)
 
 
+def test_a_launched_host_that_died_before_it_is_told_of_is_recovered() -> None:
+    pair = launching()
+    assert pair.handle(on.HostDied(D), 0) == ()
+    (command,) = pair.handle(on.HostLaunched(D, Version(8)), 0)
+    assert command == do.Recover(Version(9), (P, C), "host 3 died")
+    ends(pair, "lost", None)
+
+
+def test_a_recovery_onto_a_host_that_died_meanwhile_is_tried_again() -> None:
+    pair = unguarded()
+    pair.handle(on.HostDied(P), 0)
+    assert pair.handle(on.HostDied(D), 0) == ()
+    assert pair.handle(on.ShardsRecovered(D, Epoch(10)), 0) == (do.Recover(Version(9), (), "host 3 died"),)
+    pair.handle(on.ShardsRecovered(C, Epoch(10)), 0)
+    ends(pair, "unguarded", C)
+
+
 def test_input_that_is_gone_is_recovered_by_the_usual_way() -> None:
     pair = switched()
     (command,) = pair.handle(on.CatchUpFailed(C, Version(8), "its machine is lost"), 0)
