@@ -112,6 +112,8 @@ class Controller(ControllerState):
                 return make(self, self.asked.restore(number, operator, self.view()))
             case on.ScaleRequested(request):
                 return make(self, self.scale.requested(request, self.view()))
+            case on.StandbyRequested(number):
+                return (do.Answered(number, error="standby is not connected yet"),)
             case on.ShardsCaughtUp(host):
                 self.detector.work_ended(host, self.now_ms)
                 self.scale.shards_ready(event)

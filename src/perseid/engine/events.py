@@ -12,6 +12,7 @@ from perseid.checkpoint.size_reports import SizesReported as SizesReported
 from perseid.checkpoint.size_reports import SizeTurned as SizeTurned
 from perseid.scaling.bottleneck import HostLoad
 from perseid.scaling.machine import ScaleRequest
+from perseid.standby.modes import Standby
 from perseid.vocabulary import (
     Attempt,
     CheckpointId,
@@ -145,6 +146,15 @@ class ScaleRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class StandbyRequested:
+    """Somebody wants another standby for an operator. Answered as soon as it holds."""
+
+    number: int
+    operator: OperatorName
+    standby: Standby
+
+
+@dataclass(frozen=True, slots=True)
 class LoadReported:
     """What a host had to do (S5)."""
 
@@ -245,6 +255,7 @@ RareEvent = (
     | CheckpointRequested
     | RestoreRequested
     | ScaleRequested
+    | StandbyRequested
     | ShardsCaughtUp
     | PartitionWritten
     | InflightSaved

@@ -9,6 +9,7 @@ from perseid.checkpoint.lifecycle import CompletedCheckpoint
 from perseid.checkpoint.schemes import Scheme
 from perseid.scaling.bottleneck import AutoScaling
 from perseid.scaling.routing import Shards
+from perseid.standby.modes import Standby
 from perseid.vocabulary import CheckpointId, Epoch, OperatorName, UnitName
 
 
@@ -36,6 +37,7 @@ class EngineSettings:
     parallel_recovery: int = 1  # so many shards take over from one that is lost (S4)
     final_checkpoint: bool = True
     unit_schemes: Mapping[UnitName, Scheme] = field(default_factory=dict)  # of units that have one of their own
+    standby: Mapping[OperatorName, Standby] = field(default_factory=dict)  # of operators that have any
 
 
 @dataclass(frozen=True, slots=True)

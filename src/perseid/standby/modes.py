@@ -20,6 +20,7 @@ from perseid.duration import Duration, every
 from perseid.errors import SettingsError
 
 Mode = Literal["none", "active", "passive", "hybrid"]
+Timing = Literal["sweeping", "synchronous", "individual"]  # of refreshes (H2): the last two are there to compare with
 
 HEARTBEAT = every(milliseconds=100)
 GIVE_UP = every(seconds=20)
@@ -38,7 +39,7 @@ class Standby:
     give_up: Duration = GIVE_UP
     refresh: Duration = REFRESH
     share: int = 1
-    durable: bool = False
+    timing: Timing = "sweeping"
 
     @property
     def guards(self) -> bool:
@@ -98,18 +99,17 @@ def hybrid(
     give_up: Duration | float = GIVE_UP,
     refresh: Duration | float = REFRESH,
     share: int = 1,
-    durable: bool = False,
 ) -> Standby:
     """A suspended copy takes over at the first missed heartbeat, and gives back when the primary answers again (H5).
 
     The copy is refreshed in memory about every ``refresh``. A primary that is silent for longer than ``give_up`` is replaced by
-    its copy for good. One host carries the copies of at most ``share`` others. With ``durable=True`` every refresh is also
-    written to disk, so that the loss of both copies goes back to the last refresh and not to the last checkpoint.
+    its copy for good. One host carries the copies of at most ``share`` others. Where both copies are lost, the usual recovery
+    brings the shards back from the last checkpoint, without losing a row.
 
     >>> hybrid(share=3)
     hybrid(share=3)
     """
-    return _checked(Standby("hybrid", *_times("hybrid", heartbeat, give_up, refresh), share, durable))
+    return _checked(Standby("hybrid", *_times("hybrid", heartbeat, give_up, refresh), share))
 
 
 _MODES = {"none": none, "active": active, "passive": passive, "hybrid": hybrid}
@@ -162,6 +162,4 @@ def _checked(standby: Standby) -> Standby:
         )
     if isinstance(share, bool) or not isinstance(share, int) or share < 1:
         raise SettingsError(f"{mode}(share={share!r}): expected a whole number of at least 1")
-    if not isinstance(standby.durable, bool):
-        raise SettingsError(f"{mode}(durable={standby.durable!r}): expected True or False")
     return standby

@@ -17,11 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from perseid.standby.modes import Timing
 from perseid.vocabulary import Epoch, HostId, OperatorName, UnitName
-
-Timing = Literal["sweeping", "synchronous", "individual"]
 
 FULL_EVERY = 60  # refreshes; at two a second, every half minute
 LATEST = 2  # periods after which a unit is refreshed though its output was not trimmed: a consumer may be switched

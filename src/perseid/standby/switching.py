@@ -275,7 +275,7 @@ class Pair:
 
     def _change(self, standby: Standby, now_ms: int) -> tuple[do.Command, ...]:
         """Another standby; another mode needs a copy of another kind."""
-        other_kind = (standby.mode, standby.durable) != (self.standby.mode, self.standby.durable)
+        other_kind = standby.mode != self.standby.mode
         self.standby, self.wanted = standby, None
         if other_kind and self.copy is not None:
             return self._copy_gone(f"standby is now {standby}", now_ms)

@@ -23,7 +23,7 @@ def test_the_defaults_are_the_papers() -> None:
     assert (mode.heartbeat.ms, mode.misses, mode.give_up.ms, mode.refresh.ms) == (100, 1, 20_000, 500)
     assert passive().misses == 3
     assert (none().misses, active().misses) == (None, None)
-    assert none().share == 1 and not hybrid().durable
+    assert none().share == 1
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,8 @@ def test_a_name_is_the_mode_with_its_defaults(make: Callable[[], Standby]) -> No
 
 
 def test_a_mode_reads_as_the_call_that_makes_it() -> None:
-    mode = hybrid(heartbeat=0.05, give_up=every(seconds=5), share=3, durable=True)
-    assert repr(mode) == "hybrid(heartbeat=every(seconds=0.05), give_up=every(seconds=5), share=3, durable=True)"
+    mode = hybrid(heartbeat=0.05, give_up=every(seconds=5), share=3)
+    assert repr(mode) == "hybrid(heartbeat=every(seconds=0.05), give_up=every(seconds=5), share=3)"
     assert eval(repr(mode), {"hybrid": hybrid, "every": every}) == mode
 
 
@@ -63,7 +63,6 @@ def test_a_heartbeat_under_20_ms_is_refused(make: Callable[..., Standby]) -> Non
         (hybrid, {"share": 0}, "share=0.*at least 1"),
         (active, {"share": True}, "share=True"),
         (passive, {"share": 1.5}, r"share=1\.5"),
-        (hybrid, {"durable": "yes"}, "durable='yes'"),
         (standby_mode, {"mode": "hybird"}, "did you mean 'hybrid'"),
         (standby_mode, {"mode": "x"}, "one of perseid.standby's functions"),
         (standby_mode, {"mode": None}, "standby=None"),

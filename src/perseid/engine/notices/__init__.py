@@ -52,6 +52,15 @@ from perseid.engine.notices.shards import ScaleGivenUp as ScaleGivenUp
 from perseid.engine.notices.shards import ScaleStarted as ScaleStarted
 from perseid.engine.notices.shards import ShardsAssigned as ShardsAssigned
 from perseid.engine.notices.shards import ShardsRestored as ShardsRestored
+from perseid.engine.notices.standby import CopyDeployed as CopyDeployed
+from perseid.engine.notices.standby import CopyDeploying as CopyDeploying
+from perseid.engine.notices.standby import CopyLost as CopyLost
+from perseid.engine.notices.standby import CopyRefreshed as CopyRefreshed
+from perseid.engine.notices.standby import CopyWanted as CopyWanted
+from perseid.engine.notices.standby import GivenUp as GivenUp
+from perseid.engine.notices.standby import RolledBack as RolledBack
+from perseid.engine.notices.standby import StandbyChanged as StandbyChanged
+from perseid.engine.notices.standby import Switched as Switched
 
 Outcome = do.Command | Notice
 """What the controller returns."""
