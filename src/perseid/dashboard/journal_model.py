@@ -57,6 +57,9 @@ class JournalModel:
             "warning": self._warning, "journal_dropped": self._warning, "period_too_short": self._warning,
             "trimmed": self._nothing, "backed_up": self._nothing,
             "shards_restored": self._told, "alert_began": self._nothing, "moment_passed": self._nothing,
+            "copy_wanted": self._told, "copy_deploying": self._told, "copy_deployed": self._told, "copy_lost": self._told,
+            "copy_refreshed": self._nothing, "switched": self._told, "rolled_back": self._told, "given_up": self._told,
+            "standby_changed": self._told,
             "restore_failed": self._told, "storage_failed": self._warning, "fault": self._told,
         }  # fmt: skip
 

@@ -203,6 +203,12 @@ class JournalWriter:
                 self.say(f"{request.operator} scaled from {before} to {now} shards, its input paused for {pause_ms} ms")
             case notices.ScaleGivenUp(request, reason):
                 self.say(f"{request.operator} was not scaled: {reason}")
+            case notices.Switched(primary, copy, silent_ms=silent_ms):
+                self.say(f"host {copy} answers instead of host {primary}, which was silent for {silent_ms} ms")
+            case notices.RolledBack(primary):
+                self.say(f"host {primary} answers again")
+            case notices.GivenUp(host, promoted, reason):
+                self.say(f"host {host} is replaced for good by host {promoted}: {reason}")
             case notices.OperatorFailed(error=error):
                 self.say(error.splitlines()[0])
             case notices.Warning(message):

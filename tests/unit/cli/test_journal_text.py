@@ -199,6 +199,43 @@ RECORDS = [
         },
         "ready after 12 ms; 0 epochs replayed",
     ),
+    (
+        {"kind": "copy_wanted", "primary": 1, "reason": "no host is free"},
+        "host 1 has no copy of its shards: no host is free",
+    ),
+    (
+        {"kind": "copy_deploying", "primary": 1, "copy": 3, "same_fate": "machine"},
+        "host 3 is given a copy of host 1's shards; both are in one machine, so one loss may take both",
+    ),
+    (
+        {"kind": "copy_deploying", "primary": 1, "copy": 3, "same_fate": None},
+        "host 3 is given a copy of host 1's shards",
+    ),
+    (
+        {"kind": "copy_deployed", "primary": 1, "copy": 3, "epoch": 9, "bytes": 2048, "ms": 40},
+        "host 3 has a copy of host 1's shards as of epoch 9: 2.0 KB in 40 ms",
+    ),
+    (
+        {"kind": "copy_refreshed", "primary": 1, "copy": 3, "epoch": 9, "bytes": 2048, "ms": 4, "full": False},
+        "the copy of host 1 on host 3 has epoch 9: 2.0 KB (what changed) in 4 ms",
+    ),
+    (
+        {"kind": "copy_lost", "primary": 1, "copy": 3, "reason": "host 3 is lost"},
+        "host 1 has no copy on host 3 any more: host 3 is lost",
+    ),
+    (
+        {"kind": "switched", "primary": 1, "copy": 3, "epoch": 9, "silent_ms": 120, "reason": "missed a heartbeat"},
+        "host 3 answers instead of host 1, which was silent for 120 ms (missed a heartbeat); its copy had epoch 9",
+    ),
+    (
+        {"kind": "rolled_back", "primary": 1, "copy": 3, "epoch": 12, "ms": 90},
+        "host 1 answers again, 90 ms after it was heard, with the state of epoch 12 from host 3",
+    ),
+    (
+        {"kind": "given_up", "host": 1, "promoted": 3, "reason": "silent for 20 s"},
+        "host 1 is replaced for good by host 3: silent for 20 s",
+    ),
+    ({"kind": "standby_changed", "operator": "count", "mode": "hybrid"}, "operator count has standby hybrid now"),
 ]
 
 

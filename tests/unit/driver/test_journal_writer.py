@@ -23,7 +23,17 @@ from perseid.recovery.plan import ApplicationRecovery
 from perseid.storage.journal import Journal, read_journal
 from perseid.storage.records import Admitted
 from perseid.storage.store import Store
-from perseid.vocabulary import Attempt, CheckpointId, Epoch, Generation, OperatorName, ShardId, SourceName, UnitName
+from perseid.vocabulary import (
+    Attempt,
+    CheckpointId,
+    Epoch,
+    Generation,
+    HostId,
+    OperatorName,
+    ShardId,
+    SourceName,
+    UnitName,
+)
 
 UNIT, SHARD = UnitName("main"), ShardId(OperatorName("count"), 0)
 
@@ -68,6 +78,15 @@ def test_a_start_is_not_called_a_recovery(told: Told, reason: str, checkpoint: i
     told.journal_writer.command(notices.RecoveryFinished(plan(checkpoint), 70, {}, start=reason == "start"))
     assert told.progress().last_event == said
     assert told.journal("recovery_finished")[0]["start"] == (reason == "start")
+
+
+def test_a_switch_to_the_copy_and_back_is_told(told: Told) -> None:
+    told.journal_writer.command(notices.Switched(HostId(1), HostId(3), Epoch(9), 120, "a heartbeat was missed"))
+    assert told.progress().last_event == "host 3 answers instead of host 1, which was silent for 120 ms"
+    told.journal_writer.command(notices.RolledBack(HostId(1), HostId(3), Epoch(12), 90))
+    assert told.progress().last_event == "host 1 answers again"
+    told.journal_writer.command(notices.GivenUp(HostId(1), HostId(3), "silent for 20 s"))
+    assert told.progress().last_event == "host 1 is replaced for good by host 3: silent for 20 s"
 
 
 def test_state_that_was_loaded_counts_before_the_first_epoch(told: Told) -> None:
