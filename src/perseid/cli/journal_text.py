@@ -41,7 +41,7 @@ _TONES = {
                "switched", "given_up"},
     "green": {"recovery_finished", "checkpoint_committed", "host_ready", "copy_deployed", "rolled_back"},
     "bold": {"app_started", "app_stopped"},
-    "dim": {"epoch_admitted", "epoch_committed", "trimmed", "host_load", "copy_refreshed"},
+    "dim": {"epoch_admitted", "epoch_committed", "trimmed", "host_load", "copy_refreshed", "journal_continues"},
 }  # fmt: skip
 
 
@@ -266,6 +266,10 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
     ),
     "given_up": lambda r: f"host {r['host']} is replaced for good by host {r['promoted']}: {r['reason']}",
     "standby_changed": lambda r: f"operator {r['operator']} has standby {r['mode']} now",
+    "journal_continues": lambda r: (
+        f"another file of the journal begins: application {r['app']} (generation {r['generation']}) has"
+        f" {counted(len(r['alive']), 'host')} and {counted(len(r['shards']), 'shard')}"
+    ),
     "journal_dropped": lambda r: f"{counted(r['records'], 'record')} of the journal could not be written and are gone",
     "app_stopped": lambda r: (
         f"application stopped: {r['reason']}"

@@ -40,7 +40,7 @@ class JournalModel:
         self._watermarks: dict[str, int] = {}
         self._scaling: dict[str, list[str]] = {}  # operator → shards on their way
         self._take: dict[str, Callable[[Record, int], None]] = {
-            "app_started": self._app_started, "app_stopped": self._app_stopped,
+            "app_started": self._app_started, "app_stopped": self._app_stopped, "journal_continues": self._journal_continues,
             "host_ready": self._host_ready, "host_lost": self._host_lost, "host_released": self._host_gone,
             "host_load": self._host_load, "hot_key": self._hot_key,
             "shards_assigned": self._shards_assigned,
@@ -104,12 +104,29 @@ class JournalModel:
             host.lost_ms, host.reason = host.lost_ms or at_ms, host.reason or "its driver has ended"
         picture.hosts, picture.shards, self._scaling = {}, {}, {}
         picture.hot_keys.clear()
-        picture.scheme, picture.period_ms = str(record.get("scheme", "")), int(record.get("period_ms", 0))
         picture.threshold = None
+        self._shape(record)
+
+    def _shape(self, record: Record) -> None:
+        """Graph and settings of the application."""
+        picture = self.picture
+        picture.scheme, picture.period_ms = str(record.get("scheme", "")), int(record.get("period_ms", 0))
         picture.nodes = tuple(map(_node, record.get("graph", ()))) or tuple(
             Node(name, "operator", "", ()) for name in record["operators"]
         )
         self._delays = {node.name: node.delay_ms for node in picture.nodes}
+
+    def _journal_continues(self, record: Record, at_ms: int) -> None:
+        """What came before was told already, except to whoever begins to read here."""
+        picture = self.picture
+        if picture.generation == int(record["generation"]):
+            return
+        self._shape(record)
+        picture.app, picture.generation, picture.phase = str(record["app"]), int(record["generation"]), "running"
+        picture.started_ms = at_ms
+        for host in record["alive"]:
+            self._host_ready({**host, "generation": record["generation"]}, at_ms)
+        picture.shards = {name: Shard(name, int(host)) for name, host in record["shards"].items()}
 
     def _app_stopped(self, record: Record, at_ms: int) -> None:
         reason = str(record["reason"])

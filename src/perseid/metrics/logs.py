@@ -25,7 +25,7 @@ _WARNINGS = frozenset(
      "journal_dropped", "recovery_started", "copy_wanted", "copy_lost", "switched", "given_up"}
 )  # fmt: skip
 _ROUTINE = ("epoch_admitted", "epoch_committed", "snapshot", "inflight", "trimmed", "backed_up", "host_load", "shards_", "alert",
-            "moment", "checkpoint_started", "checkpoint_decided", "copy_refreshed")  # fmt: skip
+            "moment", "checkpoint_started", "checkpoint_decided", "copy_refreshed", "journal_continues")  # fmt: skip
 
 logging.getLogger("perseid").addHandler(logging.NullHandler())  # silent where nobody set logging up
 _KNOWN: dict[str, tuple[logging.Logger, int]] = {}

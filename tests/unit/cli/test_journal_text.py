@@ -235,6 +235,16 @@ RECORDS = [
         {"kind": "given_up", "host": 1, "promoted": 3, "reason": "silent for 20 s"},
         "host 1 is replaced for good by host 3: silent for 20 s",
     ),
+    (
+        {
+            "kind": "journal_continues",
+            "app": "words",
+            "generation": 2,
+            "alive": [{"host": 1}],
+            "shards": {"count/0": 1, "count/1": 1},
+        },
+        "another file of the journal begins: application words (generation 2) has 1 host and 2 shards",
+    ),
     ({"kind": "standby_changed", "operator": "count", "mode": "hybrid"}, "operator count has standby hybrid now"),
 ]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from perseid.checkpoint.schemes import parallel
-from perseid.driver.journal_writer import JournalWriter
+from perseid.driver.journal_writer import JournalWriter, Shape
 from perseid.driver.reports import Report, Reports
 from perseid.duration import every
 from perseid.engine import commands as do
@@ -21,6 +21,7 @@ from perseid.engine.settings import EngineSettings, RootHistory
 from perseid.graph.topology import Topology, UnitShape
 from perseid.recovery.plan import ApplicationRecovery
 from perseid.storage.journal import Journal, read_journal
+from perseid.storage.journal_segments import Limits
 from perseid.storage.records import Admitted
 from perseid.storage.store import Store
 from perseid.vocabulary import (
@@ -35,15 +36,17 @@ from perseid.vocabulary import (
     UnitName,
 )
 
+LIMITS = Limits()
 UNIT, SHARD = UnitName("main"), ShardId(OperatorName("count"), 0)
 
 
 class Told:
     """A journal writer and what it has told."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, limits: Limits = LIMITS) -> None:
         self.store = Store.at(str(path))
-        self.journal_writer = JournalWriter("words", Journal(self.store, Generation(1), now_ms=lambda: 1), Reports())
+        journal = Journal(self.store, Generation(1), now_ms=lambda: 1, limits=limits)
+        self.journal_writer = JournalWriter("words", journal, Reports())
         topology = Topology((UnitShape(UNIT, (SourceName("lines"),), {SHARD.operator: 1}, {}),), ())
         self.controller = Controller(topology, EngineSettings(parallel(every(seconds=9)), 1), RootHistory(), 0)
 
@@ -78,6 +81,22 @@ def test_a_start_is_not_called_a_recovery(told: Told, reason: str, checkpoint: i
     told.journal_writer.command(notices.RecoveryFinished(plan(checkpoint), 70, {}, start=reason == "start"))
     assert told.progress().last_event == said
     assert told.journal("recovery_finished")[0]["start"] == (reason == "start")
+
+
+def test_another_file_of_the_journal_begins_with_the_graph_and_with_hosts_that_are_alive(tmp_path: Path) -> None:
+    told = Told(tmp_path, Limits(segment_bytes=1))
+    shape = Shape([{"name": "count"}], "adaptive", 30_000)
+    told.journal_writer.app_started(Generation(1), told.controller, RootHistory(), 2, shape)
+    for host in (1, 2, 3):
+        told.journal_writer.notice(notices.HostReady(HostId(host), 40 + host, "127.0.0.1:1"))
+    told.journal_writer.notice(notices.HostLost(HostId(2), "it was killed"))
+    told.journal_writer.notice(notices.HostReleased(HostId(3)))
+    told.journal_writer.flush()
+    told.journal_writer.warning("look at this")
+    (started,), (continued,) = told.journal("app_started"), told.journal("journal_continues")
+    shared = started.keys() - {"kind", "at_ms"}
+    assert {name: continued[name] for name in shared} == {name: started[name] for name in shared}
+    assert [host["host"] for host in continued["alive"]] == [1] and continued["shards"] == {}
 
 
 def test_a_switch_to_the_copy_and_back_is_told(told: Told) -> None:
