@@ -83,8 +83,13 @@ class Run:
         """One epoch; every five seconds hosts say what they had to do."""
         self.epoch_number += 1
         number, rows = Epoch(self.epoch_number), self._dice.randint(900, 1_100)
-        slices = {SourceName("calls"): (self.epoch_number - 1, self.epoch_number)}
-        self.say(notices.EpochAdmitted(number, slices, rows, self.now_ms, 1.3), max(1, self._every_ms - ms))
+        calls = SourceName("calls")
+        slices, counts = (
+            {calls: (self.epoch_number - 1, self.epoch_number)},
+            {calls: (rows, self._dice.randint(0, 300))},
+        )
+        admitted = notices.EpochAdmitted(number, slices, rows, self.now_ms, 1.3, sources=counts)
+        self.say(admitted, max(1, self._every_ms - ms))
         took = ms + self._dice.randint(0, 20)
         state = int(4e6 * (1.2 + math.sin(self.epoch_number / 17)))
         parts = {"waiting": 0.4, "spark": took * 0.6, "hosts": took * 0.25, "sink": took * 0.15 - 0.4}
@@ -177,6 +182,44 @@ class Run:
     def switch(self, primary: HostId, copy: HostId, silent_ms: int = 118) -> None:
         has = Epoch(self.epoch_number - 1)
         self.say(notices.Switched(primary, copy, has, silent_ms, "a heartbeat was missed"), silent_ms)
+
+    def standby_run(self) -> None:
+        """Two pairs: one switches and gives back, then its primary is given up; the copy of the other is lost and made again."""
+        one, two, three, four = (HostId(id) for id in (1, 2, 3, 4))
+        self.start()
+        self.say(notices.StandbyChanged(COUNT, "hybrid"))
+        self.say(notices.StandbyChanged(BILL, "hybrid"))
+        self.guard(one, three)
+        self.guard(two, four, "machine")
+        self._guarded(20, (one, three), (two, four))
+        self.checkpoint()
+        self.switch(one, three)
+        self.epochs(4)
+        self.roll_back(one, three)
+        self._guarded(20, (one, three), (two, four))
+        self.say(notices.CopyLost(two, four, "its connection broke"))
+        self.say(notices.HostLost(four, "its connection broke"))
+        self.hosts.remove(four)
+        self.say(notices.CopyWanted(two, "no host is free"), 20)
+        self._guarded(6, (one, three))
+        self.come(HostId(5))
+        self.guard(two, HostId(5))
+        self._guarded(20, (one, three), (two, HostId(5)))
+        self.switch(one, three, 204)
+        self.epochs(12)
+        self.give_up(one, three)
+        self.epochs(3)
+        self.come(HostId(6))
+        self.guard(three, HostId(6))
+        self._guarded(20, (three, HostId(6)), (two, HostId(5)))
+
+    def _guarded(self, epochs: int, *pairs: tuple[HostId, HostId]) -> None:
+        """Epochs with refreshes, about every second one."""
+        for number in range(epochs):
+            self.epoch()
+            for primary, copy in pairs:
+                if (number + primary) % 2 == 0:
+                    self.refresh(primary, copy, full=number % 16 == 0)
 
     def roll_back(self, primary: HostId, copy: HostId) -> None:
         self.say(notices.RolledBack(primary, copy, Epoch(self.epoch_number), 86), 86)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -84,7 +85,18 @@ def _recovery_started(record: Record) -> str:
     if record["reason"] == "start":
         return f"its state is loaded from checkpoint {point}" if point is not None else "its state begins empty"
     origin = f"from checkpoint {point}" if point is not None else "from the beginning"
-    return f"recovery of {what} starts {origin}: {record['reason']}"
+    return f"recovery of {what} starts {origin}: {_told_once(str(record['reason']))}"
+
+
+def _told_once(reason: str) -> str:
+    """``host 1: it broke; host 2: it broke`` → ``hosts 1 and 2: it broke``."""
+    found = [re.fullmatch(r"host (\d+): (.*)", part) for part in reason.split("; ")]
+    if len(found) < 2 or None in found:
+        return reason
+    hosts: dict[str, list[str]] = {}
+    for match in filter(None, found):
+        hosts.setdefault(match[2], []).append(match[1])
+    return "; ".join(f"host{'s' if len(ids) > 1 else ''} {listed(ids)}: {why}" for why, ids in hosts.items())
 
 
 def _recovery_finished(record: Record) -> str:

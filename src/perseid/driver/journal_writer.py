@@ -28,7 +28,7 @@ from perseid.sources.malformed import Aside
 from perseid.storage.journal import Journal
 from perseid.storage.manifest import ShardSnapshot
 from perseid.storage.records import Admitted
-from perseid.vocabulary import CheckpointId, Epoch, Generation, HostId, OperatorName, ShardId, UnitName
+from perseid.vocabulary import CheckpointId, Epoch, Generation, HostId, OperatorName, ShardId, SourceName, UnitName
 
 RATE_WINDOW_S = 5.0
 RECENT_EPOCHS = 100  # as many as Spark keeps of a query's progress
@@ -105,12 +105,16 @@ class JournalWriter:
 
     # -- epochs ---------------------------------------------------------------------------------------------------
 
-    def admitted(self, admitted: Admitted, rows: int | None, ms: float) -> None:
+    def admitted(
+        self, admitted: Admitted, counts: Mapping[SourceName, tuple[int | None, int | None]], ms: float
+    ) -> None:
+        """``counts``: of every source the rows in the epoch, and those that wait for a later one."""
         self._begun[admitted.epoch] = time.monotonic()
+        known = [rows for rows, _ in counts.values() if rows is not None]
+        rows = sum(known) if len(known) == len(counts) else None
+        last = bool(admitted.last)
         self.notice(
-            notices.EpochAdmitted(
-                admitted.epoch, admitted.slices, rows, admitted.time_ms, round(ms, 1), last=bool(admitted.last)
-            )
+            notices.EpochAdmitted(admitted.epoch, admitted.slices, rows, admitted.time_ms, round(ms, 1), last, counts)
         )
 
     def finished(

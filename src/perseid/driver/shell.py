@@ -201,7 +201,7 @@ class Shell:
             EpochTime(settings.clock),
             lambda at_ms, idle: self.reports.timer_due(at_ms, self.event_times.next_watermarks_ms(idle)),
             self.post,
-            lambda admitted: self.journal_writer.admitted(admitted, self._rows(admitted), self.admission.last_ms),
+            lambda epoch: self.journal_writer.admitted(epoch, self.admission.counts(epoch), self.admission.last_ms),
             self.event_times if self.compiled.timed else None,
             self.alignment,
         )

@@ -61,6 +61,16 @@ RECORDS = [
     ),
     (
         {
+            "kind": "recovery_started",
+            "reason": "host 1: it broke; host 3: no heartbeat; host 2: it broke",
+            "mode": "shards",
+            "shards": ["count/0"],
+            "checkpoint": 3,
+        },
+        "recovery of shard count/0 starts from checkpoint 3: hosts 1 and 2: it broke; host 3: no heartbeat",
+    ),
+    (
+        {
             "kind": "recovery_finished",
             "mode": "shards",
             "ms": 1234,

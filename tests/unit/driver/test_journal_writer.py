@@ -128,6 +128,15 @@ def test_an_epoch_that_an_earlier_driver_admitted_is_timed_from_its_run_here(tol
     assert committed["ms"] >= 2
 
 
+def test_an_epoch_is_told_with_the_rows_of_each_source_and_those_that_wait(told: Told) -> None:
+    admitted = Admitted(
+        Epoch(1), 1, {SourceName("lines"): (Offset(0), Offset(1)), SourceName("ticks"): (Offset(0), Offset(9))}
+    )
+    told.journal_writer.admitted(admitted, {SourceName("lines"): (None, 70), SourceName("ticks"): (9, None)}, 1.0)
+    (record,) = told.journal("epoch_admitted")
+    assert record["sources"] == {"lines": [None, 70], "ticks": [9, None]} and record["rows"] is None
+
+
 def test_dead_letters_are_counted_once_however_often_their_epoch_is_run(told: Told) -> None:
     for _ in range(2):
         aside = report(9, dead_letters=3, dead_letter_error="ValueError: bad")
