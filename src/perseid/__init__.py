@@ -11,6 +11,7 @@
 ``perseid.sinks``        where rows go, and what a sink of your own implements
 ``perseid.checkpoints``  when and how state is saved
 ``perseid.scaling``      when operators get more or fewer shards
+``perseid.standby``      what takes over when a host is slow or dead
 ``perseid.testing``      tests of your own application, with real faults
 ``perseid.primitives``   the operations on state of which recovery and scaling are made
 ``perseid.errors``       every exception, in one tree
@@ -21,7 +22,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from perseid import checkpoints, errors, scaling
+from perseid import checkpoints, errors, scaling, standby
 from perseid.application import App
 from perseid.duration import Duration, every
 from perseid.engine.progress import CheckpointStatus, EpochStatus, HostStatus, Progress
@@ -121,6 +122,7 @@ __all__ = [
     "sources",
     "spark_processor",
     "spark_session",
+    "standby",
     "state",
     "testing",
     "transform_with_state",

@@ -169,6 +169,21 @@ class Connection:
             partial.unlink(missing_ok=True)
         return size
 
+    def send_pieces(self, pieces: Iterable[bytes]) -> None:
+        """Bytes whose lengths the peer knows from a message."""
+        with _translated():
+            for piece in pieces:
+                for start in range(0, len(piece), 1 << 20):
+                    self._writer.write(memoryview(piece)[start : start + (1 << 20)])
+            self._writer.flush()
+
+    def receive_piece(self, size: int) -> bytes:
+        """So many bytes."""
+        if not 0 <= size <= BUFFER_BYTES:
+            raise ChannelError(f"a peer claims a piece of {size} bytes; at most {BUFFER_BYTES} are taken")
+        with _translated():
+            return b"".join([self._exactly(min(1 << 20, size - start)) for start in range(0, size, 1 << 20)])
+
     def _exactly(self, size: int) -> bytes:
         data: bytes = self._reader.read(size)
         if len(data) < size:
@@ -195,6 +210,9 @@ class Connection:
         for closable in (self._reader, self._writer, self._sock):
             with contextlib.suppress(OSError, ValueError):
                 closable.close()
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
 
     @property
     def local_ip(self) -> str:

@@ -32,7 +32,7 @@ from perseid.errors import ChannelError, NotAuthentic
 HANDSHAKE_SECONDS = 5.0
 HANDSHAKE_BYTES = 512
 NONCE_BYTES = 16
-Purpose = Literal["control", "epochs", "backups"]
+Purpose = Literal["control", "epochs", "backups", "copies", "heart"]
 _ATTEMPTS = 8  # at a server that hangs up, as one does that is flooded
 _FIRST_PAUSE_S = 0.02
 _LENGTH = struct.Struct(">I")

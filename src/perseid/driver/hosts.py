@@ -27,7 +27,8 @@ from pyspark.sql import SparkSession
 from perseid.channel import blocked
 from perseid.channel.connection import Address, Connection, machine_id
 from perseid.channel.listener import BACKLOG, Listener
-from perseid.channel.protocol import FROM_HOST, REGISTRATION, Registration
+from perseid.channel.protocol import FROM_HOST, HEART_OF, REGISTRATION, Registration
+from perseid.driver.pulses import Pulses
 from perseid.engine import events as on
 from perseid.engine.host_messages import Home, Homes
 from perseid.engine.host_starts import Spread
@@ -96,7 +97,8 @@ class Hosts:
         server = socket.create_server((control_ip(spark), 0), backlog=BACKLOG)
         ip, port = server.getsockname()[:2]
         self._address = Address(ip, port, name=secrets.token_hex(8))
-        self._listener = Listener(server, secret, self._address.name, ("control",), self._hear)
+        self.pulses = Pulses(post)
+        self._listener = Listener(server, secret, self._address.name, ("control", "heart"), self._hear)
 
     # -- starting -------------------------------------------------------------------------------------------------
 
@@ -141,6 +143,9 @@ class Hosts:
     # -- listening ------------------------------------------------------------------------------------------------
 
     def _hear(self, connection: Connection) -> None:
+        if connection.purpose == "heart":
+            self._hear_heart(connection)
+            return
         try:
             hello = connection.hear(REGISTRATION)
         except ChannelError:
@@ -163,6 +168,22 @@ class Hosts:
             connection.close()
             if not link.dropped and not self._closing:
                 self._post(on.HostDisconnected(link.id, reason))
+
+    def _hear_heart(self, connection: Connection) -> None:
+        """A process beside a host says how the host is. One that ends alone is started again."""
+        link = None
+        try:
+            name = connection.hear(HEART_OF).name
+            link = next((link for link in self.links if link.address.name == name), None)
+            ended = self.pulses.listen(link.id, connection) if link is not None else False
+        except ChannelError:
+            ended = False
+        finally:
+            connection.close()
+        if link is None or link.dropped or self._closing:
+            return
+        if ended:
+            self._post(on.HostDisconnected(link.id, "its process has ended"))
 
     def _register(self, connection: Connection, hello: Registration) -> HostLink | None:
         launch = hello.launch
@@ -192,7 +213,7 @@ class Hosts:
             for other in [o for o in self._links.values() if o.launch == launch and o.id != host and not o.dropped]:
                 self._post(on.HostDisconnected(other.id, "Spark restarted its task"))
         self._on_registered(link)
-        self._post(on.HostRegistered(host))
+        self._post(on.HostRegistered(host, link.address.machine, link.executor))
         return link
 
     # -- talking --------------------------------------------------------------------------------------------------
@@ -234,6 +255,7 @@ class Hosts:
         if link is None:
             return
         self.homes.gone(host)
+        self.pulses.gone(host)
         link.dropped = True
         with self._lock:
             self._dropped_launches.add(link.launch)
@@ -249,6 +271,7 @@ class Hosts:
         link = self._links.pop(host, None)
         if link is not None:
             self.homes.gone(host)
+            self.pulses.gone(host)
             link.dropped = True
             with self._lock:
                 self._dropped_launches.add(link.launch)
@@ -257,6 +280,7 @@ class Hosts:
         """Ask all hosts to return, so that Spark is not left with tasks to restart; end those that do not. Waits for no single host, nor
         for a Spark that does not answer."""
         self._closing = True
+        self.pulses.stop()
         for link in self.links:
             threading.Thread(target=self.send, args=(link.id, Stop(for_good=True)), daemon=True).start()
         launches = dict(self._launches)

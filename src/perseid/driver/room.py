@@ -13,6 +13,7 @@ from perseid.driver.settings import Settings
 from perseid.engine.settings import EngineSettings
 from perseid.errors import SettingsError
 from perseid.scaling.bottleneck import AutoScaling
+from perseid.standby.modes import Standby
 from perseid.vocabulary import OperatorName, UnitName
 
 SCALE_ROOM = 4  # hosts that an application's own session has room for beyond those it starts with
@@ -71,7 +72,11 @@ def _hosts_and_spares(settings: Settings, shards: int, slots: int) -> tuple[int,
 
 
 def engine_settings(
-    settings: Settings, room: Room, unit_schemes: Mapping[UnitName, Scheme], scalable: frozenset[OperatorName]
+    settings: Settings,
+    room: Room,
+    unit_schemes: Mapping[UnitName, Scheme],
+    scalable: frozenset[OperatorName],
+    standby: Mapping[OperatorName, Standby],
 ) -> EngineSettings:
     """What the controller needs to know of the user's settings."""
     return EngineSettings(
@@ -90,4 +95,5 @@ def engine_settings(
         scalable=scalable,
         parallel_recovery=settings.parallel_recovery,
         unit_schemes=unit_schemes,
+        standby=standby,
     )

@@ -31,6 +31,8 @@ from perseid.spark.modules import ship_modules
 from perseid.spark.session import spark_session
 from perseid.spark.shape import topology_of
 from perseid.spark.task_slots import await_slot
+from perseid.standby.modes import Mode, Standby, standby_mode
+from perseid.standby.of_graph import standby_of
 from perseid.state.moved import moved_classes
 from perseid.storage.root_key import own_key
 from perseid.storage.snapshots import SnapshotFile
@@ -46,6 +48,7 @@ def start(graph: Graph, spark: SparkSession | None, root: str | None, settings: 
     """Start an application, whose graph and settings were checked. What the cluster must have for it is checked here."""
     own = spark is None
     own_schemes = unit_schemes(graph, settings.checkpoint)
+    standby_of(graph)  # raises for what cannot be
     topology = settings.checkpoint.preserved(topology_of(graph))
     shards = sum(topology.operators.values())
     if spark is None:
@@ -183,6 +186,16 @@ class Running:
         """Write an operator's state, as of now, to another place, where it stays: one file for each shard, read by
         ``perseid.primitives.persisted``."""
         return self.checkpoint_state(timeout_s=timeout_s).persist(operator, root)
+
+    def standby(self, operator: str, mode: Standby | Mode, *, timeout_s: float | None = 120.0) -> None:
+        """Give an operator another standby; returns when it holds.
+
+            running.standby("count", "hybrid")
+
+        Raises ``RequestFailed`` for an unknown operator, if there is no host for the copy, or if it does not hold within ``timeout_s``.
+        """
+        self._require_alive("standby")
+        self._shell.state_requests.standby(operator, standby_mode(mode), timeout_s)
 
     def restore_state(self, operator: str, *, timeout_s: float | None = 120.0) -> None:
         """Make an operator's shards anew from the newest checkpoint and what came since, as after a loss; returns when they are.

@@ -42,7 +42,7 @@ from perseid.engine import messages as msg
 from perseid.engine import notices
 from perseid.engine.controller import Controller
 from perseid.engine.event_time_alignment import EventTimeAlignment
-from perseid.engine.host_messages import event_of, snapshot_message
+from perseid.engine.host_messages import event_of, snapshot_message, standby_message
 from perseid.engine.progress import Progress
 from perseid.engine.storage_steps import StorageSteps
 from perseid.engine.stream_store import StreamStore
@@ -63,6 +63,7 @@ from perseid.spark.query_listeners import QueryListeners
 from perseid.spark.streams import SparkStreamRows
 from perseid.spark.task_slots import SlotWatch
 from perseid.spark.unit_worker import UnitWorker
+from perseid.standby.of_graph import standby_of
 from perseid.storage import layout
 from perseid.storage.journal import Journal
 from perseid.storage.lease import Lease
@@ -74,6 +75,7 @@ from perseid.vocabulary import (
     Attempt,
     CheckpointId,
     Epoch,
+    HostId,
     Offset,
     OperatorName,
     ShardId,
@@ -157,7 +159,8 @@ class Shell:
         self.state_requests = StateRequests(graph, store, self.post)
         self.scale_requests = ScaleRequests(graph, self.loads, lambda: self.controller.routing, self.post)
         self.root_requests = RootRequests(self.scale_requests, self.state_requests, self.post)
-        engine = engine_settings(settings, room, self.own_schemes, self.scale_requests.scalable)
+        scalable = self.scale_requests.scalable
+        engine = engine_settings(settings, room, self.own_schemes, scalable, standby_of(graph))
         self.controller = Controller(self.topology, engine, past, steady_ms())
         self.event_recorder.started(self.controller)
         secret = secrets.token_bytes(32)
@@ -373,6 +376,10 @@ class Shell:
                 | msg.Forked()
                 | msg.NotSaved()
                 | msg.Sizes()
+                | msg.CopyTaken()
+                | msg.CopyNotSent()
+                | msg.CopyMissing()
+                | msg.CopiesStand()
                 | on.SizeHalved()
                 | on.SizeTurned()
             ):
@@ -460,6 +467,10 @@ class Shell:
                     self.scale_requests.told(command)
                 case do.Answered():
                     self.state_requests.told(command)
+                case do.SendCopy(host) | do.AnswerShards(host) | do.SuspendShards(host) | do.StartHeart(host):
+                    self._tell_of_copies(host, command)
+                case do.ForgetRows(upto):
+                    self.hosts.broadcast(msg.ForgetRows(upto))
                 case do.TakeSnapshots():
                     self.hosts.send(command.host, snapshot_message(command, layout.snapshot))
                 case do.ReleaseStream(stream, epoch):
@@ -485,6 +496,17 @@ class Shell:
                     assert_never(command)
         if finished or wanted is not None:  # one append for both
             self.admission.go_on(wanted)
+
+    def _tell_of_copies(
+        self, host: HostId, command: do.SendCopy | do.AnswerShards | do.SuspendShards | do.StartHeart
+    ) -> None:
+        if isinstance(command, do.StartHeart):
+            self.hosts.pulses.wanted(host, command.beat_ms)
+        message = standby_message(command, self.hosts.addresses)
+        if message is not None:
+            self.hosts.send(host, message)
+        elif isinstance(command, do.SendCopy):
+            self.post(on.CopyNotTaken(command.number, f"host {command.to} is gone"))
 
     def _restore(self, command: do.RestoreShards) -> None:
         self.reports.forget(route.shard for route, _, _ in command.shards)

@@ -13,6 +13,7 @@ from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.errors import RequestFailed
 from perseid.graph.graph import Graph
+from perseid.standby.modes import Standby
 from perseid.state.shard_state import ShardState
 from perseid.storage.manifest import ShardSnapshot
 from perseid.storage.persisted import persist, persisted
@@ -76,10 +77,18 @@ class StateRequests:
 
     def restore(self, operator: str, timeout_s: float | None) -> None:
         """Returns when the operator's shards are where they were, from the newest checkpoint and what came since."""
+        self._known(operator, "restore")
+        self._ask(lambda number: on.RestoreRequested(number, OperatorName(operator)), "restore", timeout_s)
+
+    def standby(self, operator: str, standby: Standby, timeout_s: float | None) -> None:
+        """Returns when the operator's shards have it."""
+        self._known(operator, "give standby")
+        self._ask(lambda number: on.StandbyRequested(number, OperatorName(operator), standby), "standby", timeout_s)
+
+    def _known(self, operator: str, what: str) -> None:
         names = [node.name for node in self._graph.operators]
         if operator not in names:
-            raise RequestFailed(f"there is no stateful operator {operator!r} to restore; there are: {names}")
-        self._ask(lambda number: on.RestoreRequested(number, OperatorName(operator)), "restore", timeout_s)
+            raise RequestFailed(f"there is no stateful operator {operator!r} to {what}; there are: {names}")
 
     def _ask(self, event: Callable[[int], on.Event], what: str, timeout_s: float | None) -> CompletedCheckpoint | None:
         number, future = next(self._numbers), Future[CompletedCheckpoint | None]()

@@ -30,6 +30,16 @@ class Routed:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardsGuarded:
+    """From now on these shards live on this host, and others stand by for them."""
+
+    shards: tuple[ShardId, ...]
+    host: HostId
+    standbys: tuple[HostId, ...] = ()
+    patience_ms: int = 0  # after so much silence of one the next is asked, too; 0: at once
+
+
+@dataclass(frozen=True, slots=True)
 class ShardsNumbered:
     """This is the highest number ever given to a shard of the operator."""
 
@@ -187,6 +197,7 @@ class InflightCorrupt:
 Change = (
     Failed
     | Routed
+    | ShardsGuarded
     | ShardsNumbered
     | PoolGrown
     | PoolSettled

@@ -1,7 +1,7 @@
 """Commands: what the controller wants done. Frozen, comparable, printable; a shell carries them out.
 
-Each belongs to one group, by who carries it out: ``HostCommand``, ``PoolCommand``, ``UnitCommand``, ``StreamCommand``, ``LedgerCommand``,
-``StorageCommand``, ``Reply``. A shell matches all of them, so that a new one cannot be forgotten.
+Each belongs to one group, by who carries it out: ``HostCommand``, ``StandbyCommand``, ``PoolCommand``, ``UnitCommand``, ``StreamCommand``,
+``LedgerCommand``, ``StorageCommand``, ``Reply``. A shell matches all of them, so that a new one cannot be forgotten.
 """
 
 from __future__ import annotations
@@ -138,6 +138,50 @@ class DropShards:
 
 
 @dataclass(frozen=True, slots=True)
+class SendCopy:
+    """Tell a host to send another one the state of these shards (H2)."""
+
+    host: HostId
+    to: HostId
+    number: int
+    shards: Mapping[ShardId, Epoch]  # answers up to here are needed by nobody
+    full: bool
+    back: bool = False  # to the primary, which was silent
+    answers: bool = False  # the copy answers, too (active)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerShards:
+    """Tell a host to answer for these shards, as soon as they stand at these epochs."""
+
+    host: HostId
+    upto: Mapping[ShardId, Epoch]
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendShards:
+    """Tell a host not to answer for these shards: another one does."""
+
+    host: HostId
+    shards: tuple[ShardId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetRows:
+    """Tell all hosts that the input which tasks keep of these shards is not needed up to these epochs."""
+
+    upto: Mapping[ShardId, Epoch]
+
+
+@dataclass(frozen=True, slots=True)
+class StartHeart:
+    """Tell a host to have a process beside it say how it is (H6)."""
+
+    host: HostId
+    beat_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class WritePartition:
     """Write into the ledger how an operator's slots are divided from now on."""
 
@@ -244,6 +288,9 @@ class StopApplication:
 HostCommand = RestoreShards | CatchUpShards | DropShards | TakeSnapshots | AskSizes | Quieten
 """Told to a host."""
 
+StandbyCommand = SendCopy | AnswerShards | SuspendShards | ForgetRows | StartHeart
+"""Told to a host about second copies."""
+
 PoolCommand = StartHost | DropHost | ReleaseHost
 """Which hosts there are."""
 
@@ -263,5 +310,13 @@ Reply = Answered | AskToScale
 """To whoever asked for something, or will ask for it."""
 
 Command = (
-    HostCommand | PoolCommand | UnitCommand | StreamCommand | LedgerCommand | StorageCommand | Reply | StopApplication
+    HostCommand
+    | StandbyCommand
+    | PoolCommand
+    | UnitCommand
+    | StreamCommand
+    | LedgerCommand
+    | StorageCommand
+    | Reply
+    | StopApplication
 )

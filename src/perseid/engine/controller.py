@@ -22,6 +22,7 @@ from perseid.engine.controller_state import ControllerState
 from perseid.engine.make_changes import hosts_died, make, trim
 from perseid.engine.notices import Outcome
 from perseid.engine.unit_ends import unit_failed
+from perseid.standby.placement import Place
 from perseid.vocabulary import Epoch, UnitName
 
 FINAL_CHECKPOINTS = 3
@@ -76,15 +77,17 @@ class Controller(ControllerState):
             case on.SizeHalved() | on.SizeTurned():
                 return self._sized(event)
             case on.Ticked():
-                died = hosts_died(self, self.detector.tick(self.now_ms))
+                patience = self.standby.patience_ms(self.routing) if self.standby.used else {}
+                died = hosts_died(self, self.detector.tick(self.now_ms, patience))
                 self.error = self.error or self.starts.looked(
                     len(self.hosts), self.now_ms, starting=self.phase == "starting"
                 )
                 return died
-            case on.HostRegistered(host):
+            case on.HostRegistered(host, machine, executor):
                 self.starts.registered()
                 self.hosts |= {host}
                 self.detector.host_registered(host, self.now_ms)
+                return make(self, self.standby.host_registered(host, Place(machine, executor), self.view()))
             case on.HostStartFailed(reason, hopeless):
                 self.error = self.error or self.starts.failed(reason, hopeless, self.now_ms)
             case on.HostDisconnected(host, reason):
@@ -112,8 +115,6 @@ class Controller(ControllerState):
                 return make(self, self.asked.restore(number, operator, self.view()))
             case on.ScaleRequested(request):
                 return make(self, self.scale.requested(request, self.view()))
-            case on.StandbyRequested(number):
-                return (do.Answered(number, error="standby is not connected yet"),)
             case on.ShardsCaughtUp(host):
                 self.detector.work_ended(host, self.now_ms)
                 self.scale.shards_ready(event)
@@ -132,6 +133,16 @@ class Controller(ControllerState):
                 return (*following, *trim(self))
             case on.StopRequested():
                 self.stopping = True
+            case (
+                on.HostSilent()
+                | on.HostHeard()
+                | on.CopyTaken()
+                | on.CopyNotTaken()
+                | on.CopyMissing()
+                | on.CopiesStand()
+                | on.StandbyRequested()
+            ):
+                return make(self, self.standby.handle(event, self.view()))
             case on.FatalError(message):
                 self.error = self.error or message
             case _:
@@ -147,7 +158,9 @@ class Controller(ControllerState):
             case on.UnitFinished(unit, epoch):
                 assert not self.pipeline.units[unit].replaying
                 self.acknowledgements.done(unit, self.pipeline.finished(unit))
-                return (do.CommitEpoch(unit, epoch), *self.released())
+                used = self.standby.used
+                copies = make(self, self.standby.unit_finished(unit, epoch, self.view())) if used else ()
+                return (do.CommitEpoch(unit, epoch), *self.released(), *copies)
             case on.ReplayFinished(unit):
                 self.pipeline.ended(unit)
                 self.recovery.replay_finished(unit)
@@ -190,6 +203,9 @@ class Controller(ControllerState):
             commands += [do.StartHost()] * missing
         if self.recovery.current is not None:
             commands += self._recover()
+        if self.standby.used and self.phase != "starting":
+            commands += make(self, self.standby.advance(self.view()))
+        launching = self.standby.launching if self.standby.used else frozenset[UnitName]()
         if self.recovery.current is None:
             self.phase = "stopping" if self.stopping else "running"
             if self.scale.current is not None:
@@ -199,12 +215,13 @@ class Controller(ControllerState):
                     commands += make(self, self.asked.advance(self.view()))
                 # Somebody who waits until none is on its way would wait for ever if each began before another ends.
                 awaited = self.scale.current is not None or self.asked.checkpoints
-                if not (awaited and self.checkpoints.busy):
+                if not (awaited and self.checkpoints.busy) and not launching:
                     commands += self.checkpoints.start_if_due(self.now_ms, self.pipeline, self.routing)
-        commands += self._run()
+        commands += self._run(launching)
         if len(self.hosts) > self.pool.size:
             commands += make(self, self.scale.hosts_to_release(self.view()))
-        if self.stopping and not (self.recovering or self.scaling or self.admitting) and self.pipeline.quiet:
+        under_way = self.recovering or self.scaling or self.admitting or launching
+        if self.stopping and not under_way and self.pipeline.quiet:
             commands += self._finish()
         return tuple(commands)
 
@@ -218,19 +235,19 @@ class Controller(ControllerState):
             commands += make(self, self.recovery.advance(self.view()))
         return commands
 
-    def _run(self) -> list[Outcome]:
+    def _run(self, launching: frozenset[UnitName]) -> list[Outcome]:
         recovering, scaling = self.recovery.current, self.scale.current
         commands: list[Outcome] = []
         if self.phase == "starting":
             return commands
-        waiting = set[UnitName]()
+        waiting = set(launching)
         if recovering is not None:
             everything = recovering.everything
-            waiting = set(self.pipeline.units) if everything else self.topology.units_of(recovering.lost)
+            waiting |= set(self.pipeline.units) if everything else self.topology.units_of(recovering.lost)
         else:
             commands += self._snapshots()
             if scaling is not None and scaling.holds:
-                waiting = {scaling.unit}
+                waiting |= {scaling.unit}
         for unit in self.pipeline.units:
             epoch = self.pipeline.may_run(unit, self.now_ms)
             if epoch is None or unit in waiting or self.checkpoints.holds_back(unit, epoch, self.now_ms):

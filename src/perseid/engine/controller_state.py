@@ -16,6 +16,7 @@ from perseid.engine.recovering import Recovering
 from perseid.engine.recovery_steps import RecoverySteps
 from perseid.engine.scaling_steps import ScalingSteps
 from perseid.engine.settings import EngineSettings, RootHistory
+from perseid.engine.standby_steps import StandbySteps
 from perseid.engine.state_requests import StateRequestSteps
 from perseid.engine.view import View
 from perseid.graph.topology import Topology
@@ -60,6 +61,7 @@ class ControllerState:
     recovery: RecoverySteps = field(init=False)
     scale: ScalingSteps = field(init=False)
     asked: StateRequestSteps = field(init=False)
+    standby: StandbySteps = field(init=False)
 
     def __post_init__(self) -> None:
         s = self.settings
@@ -82,6 +84,10 @@ class ControllerState:
         self.recovery = RecoverySteps(Recovering(set(shards), True, "start", self.now_ms, step_ms=self.now_ms))
         self.scale = ScalingSteps(Bottlenecks(s.scaling, s.scalable) if s.scaling is not None else None)
         self.asked = StateRequestSteps()
+        consumers = {u.name: frozenset(self.topology.downstream(u.name)) for u in self.topology.units}
+        self.standby = StandbySteps(
+            dict(s.standby), consumers, {u.name: tuple(u.operators) for u in self.topology.units}
+        )
         self.pool = Pool(s.hosts, s.spares, s.most_hosts)
         self.starts = HostStarts(s.hosts, s.start_timeout_ms, s.slots, self.now_ms)
         self.settle_pool()
@@ -134,6 +140,7 @@ class ControllerState:
             self.oldest_epoch,
             self.set_aside,
             self.numbers,
+            self.standby.copy_hosts if self.standby.used else frozenset(),
         )
 
     # -- what follows from several parts ---------------------------------------------------------------------------
@@ -167,6 +174,7 @@ class ControllerState:
             self.recovery,
             self.scale,
             self.starts,
+            self.standby,
         ):
             part.check()
         if self.scaling is not None:

@@ -12,6 +12,8 @@ from perseid.checkpoint.size_reports import SizesReported as SizesReported
 from perseid.checkpoint.size_reports import SizeTurned as SizeTurned
 from perseid.scaling.bottleneck import HostLoad
 from perseid.scaling.machine import ScaleRequest
+from perseid.standby.events import HostHeard as HostHeard
+from perseid.standby.events import HostSilent as HostSilent
 from perseid.standby.modes import Standby
 from perseid.vocabulary import (
     Attempt,
@@ -34,6 +36,8 @@ FailureKind = Literal[
 @dataclass(frozen=True, slots=True)
 class HostRegistered:
     host: HostId
+    machine: str = ""
+    executor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +159,43 @@ class StandbyRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyTaken:
+    """A host has the state of shards that another one sent, as of these epochs."""
+
+    host: HostId
+    number: int
+    epochs: Mapping[ShardId, Epoch]
+    bytes: int
+    ms: int
+    full: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CopyNotTaken:
+    """The state of shards could not be sent, or was not taken."""
+
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopyMissing:
+    """A host was told to answer for shards that it has no copy of, or lacks input for."""
+
+    host: HostId
+    shards: tuple[ShardId, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopiesStand:
+    """Where shards of a host stand that have two copies which answer."""
+
+    host: HostId
+    epochs: Mapping[ShardId, Epoch]
+
+
+@dataclass(frozen=True, slots=True)
 class LoadReported:
     """What a host had to do (S5)."""
 
@@ -237,6 +278,9 @@ class FatalError:
     message: str
 
 
+StandbyEvent = HostSilent | HostHeard | CopyTaken | CopyNotTaken | CopyMissing | CopiesStand | StandbyRequested
+"""Of second copies."""
+
 FrequentEvent = HeartbeatArrived | HeartbeatsArrived | SnapshotWritten | SnapshotsForked | SizesReported | LoadReported
 """Those of which every host, or every shard, has its own."""
 
@@ -255,7 +299,7 @@ RareEvent = (
     | CheckpointRequested
     | RestoreRequested
     | ScaleRequested
-    | StandbyRequested
+    | StandbyEvent
     | ShardsCaughtUp
     | PartitionWritten
     | InflightSaved

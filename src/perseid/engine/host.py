@@ -14,38 +14,47 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, assert_never
 
 from perseid.checkpoint.size_reports import AskSizes, Quieten
 from perseid.checkpoint.size_watch import SizeWatch
-from perseid.engine.host_effects import Answer, Effects, Live, Raised, Rows, Untouched
-from perseid.engine.kept_input import KeptInput
+from perseid.engine.copies import Copies
+from perseid.engine.host_effects import Answer, Effects, Live, Raised, Received, Rows, Untouched
+from perseid.engine.hosted_shard import HostedShard
 from perseid.engine.messages import (
+    Address,
     Advised,
+    AnswerShards,
     ApplyEpoch,
     CatchUp,
     CaughtUp,
+    CopiesStand,
+    CopyMissing,
+    CopyShards,
+    CopyTaken,
     Covered,
     Drop,
     ForgetCheckpoints,
-    FromHost,
+    ForgetRows,
     KeepBackup,
     NotRestored,
     NotSaved,
     RecallAnswer,
     ReleaseBackup,
-    Report,
     Request,
     Restore,
     Restored,
+    SendCopy,
     ShardBefore,
     ShardToRestore,
     Sizes,
     Snapshot,
+    StartHeart,
     Stop,
+    SuspendShards,
     ToHost,
     Warned,
 )
@@ -58,21 +67,6 @@ NO_ROOM = (
     "its machine's disk has no room for all answers since the last checkpoint (1 GiB for each shard), and the oldest were let go;"
     " a host lost below this operator now takes the whole application back to the checkpoint: checkpoint more often"
 )
-
-
-@dataclass(slots=True)
-class HostedShard(Generic[Live, Answer]):
-    """A shard as its host holds it."""
-
-    log: ShardLog[Answer]
-    slots: SlotRange
-    live: Live
-    watch: SizeWatch
-    kept: KeptInput = field(default_factory=KeptInput)
-    report: Report | None = None  # of its last epoch
-    searched: bool = False  # it raised, and there are no rows to blame
-    short_of_room: bool = False  # for its answers
-    notices: list[FromHost] = field(default_factory=list)  # to be told when its epoch is done
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +93,9 @@ class HostMachine(Generic[Live, Rows, Answer]):
         self._effects, self._retaining, self._keep_input, self._log = effects, retaining, keep_input, shard_log
         self._alone = alone if alone is not None else contextlib.nullcontext()
         self.shards: dict[ShardId, HostedShard[Live, Answer]] = {}
+        self.copies = Copies(self.shards, effects, shard_log)
+        self._peers: tuple[Address, ...] = ()
+        self._told_stands: dict[ShardId, Epoch] = {}
 
     # -- messages of the driver -----------------------------------------------------------------------------------
 
@@ -138,13 +135,27 @@ class HostMachine(Generic[Live, Rows, Answer]):
             case ForgetCheckpoints(paths):
                 self._effects.forget_backups(paths)
                 self._effects.forget_copies(paths)
+            case SendCopy():
+                with self._alone:
+                    captured = self.copies.captured(message)
+                if captured:
+                    self._effects.send_copy(message, captured)
+            case AnswerShards(upto, peers):
+                self._answer_from_now_on(upto, peers)
+            case SuspendShards(shards):
+                with self._alone:
+                    self.copies.suspend(shards)
+            case ForgetRows(upto):
+                self._effects.forget_rows(upto)
+            case StartHeart(beat_ms):
+                self._effects.start_heart(beat_ms)
             case Stop(for_good):
                 self._effects.stop(for_good)
             case _:
                 assert_never(message)
 
     def _vacate(self, shard: ShardId) -> HostedShard[Live, Answer] | None:
-        held = self.shards.pop(shard, None)
+        held = self.shards.pop(shard, None) or self.copies.pop(shard)
         if held is not None:
             self._effects.let_go(held.live)
         return held
@@ -161,6 +172,52 @@ class HostMachine(Generic[Live, Rows, Answer]):
             sizes = tuple([held.watch.answer(ask) for held in mine])
         if sizes:
             self._effects.send(Sizes(ask.query, sizes))
+
+    # -- second copies --------------------------------------------------------------------------------------------
+
+    def take_copy(self, message: CopyShards, received: Sequence[Received[Live, Answer]], size: int, ms: int) -> str:
+        """Another host sent the state of shards. Returns why nothing was taken, if so."""
+        with self._alone:
+            refusal = self.copies.take(message, received)
+        if not refusal:
+            epochs = {one.entry.shard: one.entry.epoch for one in received}
+            self._effects.send(CopyTaken(message.number, epochs, size, ms, message.full))
+        return refusal
+
+    def _answer_from_now_on(self, upto: Mapping[ShardId, Epoch], peers: tuple[Address, ...]) -> None:
+        """Copies become shards, as soon as they have made up what they lack."""
+        with self._alone:
+            self._peers = peers
+            helds = self.copies.answer(upto)
+            for held in helds:
+                self._make_up(held, upto[held.log.shard])
+            behind = [held for held in helds if held.log.applied < upto[held.log.shard]]
+            gone = upto.keys() - {held.log.shard for held in helds}
+        self._tell_reports(helds)
+        if gone or behind:
+            lacks = [f"{h.log.shard} at epoch {h.log.applied} of {upto[h.log.shard]}" for h in behind]
+            lacks += [f"{shard}, which is not there" for shard in sorted(gone)]
+            shards = (*sorted(gone), *(held.log.shard for held in behind))
+            self._effects.send(
+                CopyMissing(shards, f"kept input does not bring the copy up to date: {', '.join(lacks)}")
+            )
+
+    def _make_up(self, held: HostedShard[Live, Answer], upto: Epoch) -> None:
+        """Apply what the other host of the shard has applied meanwhile, from the input that tasks keep."""
+        kept = _Kept(functools.partial(self._kept_rows, held.log.shard))
+        self._replay(held, kept, upto, keep=True)
+
+    def _kept_rows(self, shard: ShardId, epoch: Epoch) -> tuple[ApplyEpoch, Rows] | None:
+        return self._effects.read_rows(shard, epoch, self._peers)
+
+    def stands(self) -> CopiesStand | None:
+        """Where shards stand that have a second copy which answers, too; None if there are none, or nothing is new."""
+        helds = [held for held in (*self.shards.values(), *self.copies.shards.values()) if held.both]
+        found = {held.log.shard: held.log.applied for held in helds}
+        if found == self._told_stands:
+            return None
+        self._told_stands = found
+        return CopiesStand(found)
 
     # -- restores -------------------------------------------------------------------------------------------------
 
@@ -252,11 +309,15 @@ class HostMachine(Generic[Live, Rows, Answer]):
 
     def _save(self, command: Snapshot) -> None:
         with self._alone:
+            for entry in command.shards:
+                held = self._held(entry.shard)
+                if held is not None and held.log.applied < command.epoch:  # another host has answered meanwhile
+                    self._make_up(held, command.epoch)
             wrong = next(
                 filter(None, (self._not_savable(entry.shard, command.epoch) for entry in command.shards)), None
             )
             if wrong is None:
-                helds = [self.shards[entry.shard] for entry in command.shards]
+                helds = [held for entry in command.shards if (held := self._held(entry.shard)) is not None]
                 for held in helds:
                     held.kept.snapshot_taken()
                 rest = self._effects.save(command, [held.live for held in helds])
@@ -265,9 +326,13 @@ class HostMachine(Generic[Live, Rows, Answer]):
         else:
             rest()
 
+    def _held(self, shard: ShardId) -> HostedShard[Live, Answer] | None:
+        """It may have been suspended since it was asked for."""
+        return self.shards.get(shard) or self.copies.shards.get(shard)
+
     def _not_savable(self, shard: ShardId, epoch: Epoch) -> str | None:
         """Why a shard cannot be saved at this epoch, if so."""
-        held = self.shards.get(shard)
+        held = self._held(shard)
         if held is None:
             return f"shard {shard} cannot be saved at epoch {epoch}: it is not on this host"
         if held.log.poisoned is not None:
@@ -287,7 +352,7 @@ class HostMachine(Generic[Live, Rows, Answer]):
                 return found
             held, answer = found
             told, held.notices = held.notices, []
-            if held.report is not None and isinstance(request, ApplyEpoch):
+            if held.report is not None and held.report.epoch == request.epoch:
                 told.insert(0, held.report)
         for message in told:
             self._effects.send(message)
@@ -297,9 +362,15 @@ class HostMachine(Generic[Live, Rows, Answer]):
         shard, epoch = request.shard, request.epoch
         held = self.shards.get(shard)
         if held is None:
-            return Refusal("stale", f"shard {shard} is not on this host")
+            held = self.copies.shards.get(shard)
+            if held is None:
+                return Refusal("stale", f"shard {shard} is not on this host")
+            if not held.both:
+                return Refusal("suspended", f"shard {shard} is suspended on this host: another one answers for it")
         match request:
             case RecallAnswer():
+                if epoch > held.log.applied:
+                    self._make_up(held, epoch)
                 decision = held.log.ask(epoch, request.version)
                 if decision == "apply":
                     return Refusal(
@@ -310,6 +381,8 @@ class HostMachine(Generic[Live, Rows, Answer]):
                 if request.aside == "find" and held.log.poisoned and not held.searched:
                     # It raised before rows might be put aside, at the same time as another shard: it has its search before it.
                     return Refusal("poisoned", f"shard {shard} must be restored first: {held.log.poisoned}")
+                if epoch > held.log.applied + 1:  # another host has answered meanwhile
+                    self._make_up(held, Epoch(epoch - 1))
                 decision = held.log.ask(epoch, request.version, rows.num_rows, wanted=request.wanted)
                 if decision == "apply":
                     applied = self._apply(held, request, rows, keep=True)
@@ -365,10 +438,11 @@ class HostMachine(Generic[Live, Rows, Answer]):
 
     def check(self) -> None:
         """Assert the invariants."""
-        for shard, held in self.shards.items():
+        for shard, held in (*self.shards.items(), *self.copies.shards.items()):
             assert held.log.shard == shard
             held.log.check()
             held.watch.check()
+        assert not self.shards.keys() & self.copies.shards.keys()
 
 
 Found = TypeVar("Found", covariant=True)

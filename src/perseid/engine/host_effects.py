@@ -9,7 +9,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from perseid.engine.messages import ApplyEpoch, FromHost, KeepBackup, Report, Restore, Snapshot
+from perseid.engine.messages import (
+    Address,
+    ApplyEpoch,
+    CopiedShard,
+    FromHost,
+    KeepBackup,
+    Report,
+    Restore,
+    SendCopy,
+    Snapshot,
+)
 from perseid.vocabulary import Epoch, ShardId, SlotRange
 
 
@@ -65,6 +75,23 @@ class Finished:
     report: Report
     size: int | None = None
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A shard as it is now, for another host."""
+
+    entry: CopiedShard
+    image: object  # its state and answers, as the effects captured them
+
+
+@dataclass(frozen=True, slots=True)
+class Received(Generic[Live, Answer]):
+    """A shard as another host had it."""
+
+    entry: CopiedShard
+    live: Live
+    answers: Mapping[Epoch, Answer]
 
 
 class Effects(Protocol[Live, Rows, Answer]):
@@ -135,6 +162,23 @@ class Effects(Protocol[Live, Rows, Answer]):
 
     def divide(self, shard: Live, kept: Mapping[int, tuple[SlotRange, Rows]], slots: SlotRange) -> Rows:
         """The rows of one epoch that were kept for shards before (by number), for these slots."""
+
+    # second copies
+
+    def capture(self, shard: Live, answers: Mapping[Epoch, Answer]) -> object:
+        """Its state as it is now, and these answers. It shares nothing with the shard, which goes on."""
+
+    def send_copy(self, command: SendCopy, shards: Sequence[Captured]) -> None:
+        """To another host, beside all else that is to be done. What goes wrong is told: ``CopyNotSent``."""
+
+    def read_rows(self, shard: ShardId, epoch: Epoch, peers: Sequence[Address]) -> tuple[ApplyEpoch, Rows] | None:
+        """Input that a task kept, on this machine or on those of other hosts; None if it is nowhere, or damaged."""
+
+    def forget_rows(self, upto: Mapping[ShardId, Epoch]) -> None:
+        """Nobody needs what tasks kept on this machine, up to there."""
+
+    def start_heart(self, beat_ms: int) -> None:
+        """Have a process beside this one say how it is."""
 
     # backups
 

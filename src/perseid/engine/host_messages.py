@@ -7,7 +7,7 @@ Invariant: of a shard at most ``HOMES`` homes are remembered, the newest; a shor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -100,6 +100,27 @@ def snapshot_message(command: do.TakeSnapshots, path: Callable[[CheckpointId, Op
     return msg.Snapshot(command.checkpoint, command.unit, command.epoch, shards, command.synchronous)
 
 
+def standby_message(
+    command: do.SendCopy | do.AnswerShards | do.SuspendShards | do.StartHeart, addresses: Mapping[HostId, msg.Address]
+) -> msg.ToHost | None:
+    """What a host is told about second copies; None if the host that it is about is gone."""
+    match command:
+        case do.SendCopy(_, to, number, shards, full, back, answers):
+            entries = tuple([msg.ShardToCopy(shard, consumed) for shard, consumed in shards.items()])
+            address = addresses.get(to)
+            return msg.SendCopy(number, entries, address, full, back, answers) if address is not None else None
+        case do.AnswerShards(host, upto):
+            mine = addresses.get(host)
+            others = {a.machine: a for a in addresses.values() if mine is None or a.machine != mine.machine}
+            return msg.AnswerShards(upto, tuple(others.values()))
+        case do.SuspendShards(_, shards):
+            return msg.SuspendShards(shards)
+        case do.StartHeart(_, beat_ms):
+            return msg.StartHeart(beat_ms)
+        case _:
+            assert_never(command)
+
+
 def event_of(host: HostId, message: msg.FromHost) -> on.Event | None:
     """What a host said, if it is for the controller."""
     match message:
@@ -122,6 +143,14 @@ def event_of(host: HostId, message: msg.FromHost) -> on.Event | None:
             return on.SizesReported(host, query, sizes)
         case SizeHalved() | SizeTurned():
             return message
+        case msg.CopyTaken(number, epochs, size, ms, full):
+            return on.CopyTaken(host, number, epochs, size, ms, full)
+        case msg.CopyNotSent(number, text):
+            return on.CopyNotTaken(number, text)
+        case msg.CopyMissing(shards, text):
+            return on.CopyMissing(host, shards, text)
+        case msg.CopiesStand(epochs):
+            return on.CopiesStand(host, epochs)
         case msg.Report() | msg.LoadMeasured() | msg.GaveWay() | msg.BackedUp() | msg.Warned() | msg.Advised():
             return None  # for others beside the controller
         case _:

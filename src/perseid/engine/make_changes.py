@@ -36,6 +36,8 @@ def _make(state: ControllerState, change: to.Change) -> list[Outcome]:
             state.error = message
         case to.Routed(table):
             state.routing = table
+        case to.ShardsGuarded(shards, host, standbys, patience_ms):
+            state.routing = state.routing.guarded(shards, host, standbys, patience_ms)
         case to.ShardsNumbered(operator, highest):
             state.numbers[operator] = highest
         case to.PoolGrown(hosts):
@@ -57,13 +59,14 @@ def _make(state: ControllerState, change: to.Change) -> list[Outcome]:
         case to.HostReleased(host):
             state.hosts -= {host}
             state.detector.lost(host, "released", state.now_ms)
+            commands += make(state, state.standby.host_died(host, state.view()))
         case to.UnitCancelled(unit):
             state.pipeline.cancelled(unit, state.now_ms)
             commands.append(do.CancelUnit(unit, state.pipeline.units[unit].attempt))
         case to.UnitStands(unit, standing):
             state.pipeline.units[unit] = standing
         case to.UnitsPutBack(base):
-            _put_back(state, base)
+            commands += _put_back(state, base)
         case to.ReplayBegan(unit, last, attempt):
             begun = state.pipeline.started(unit, last, replaying=True)
             assert begun == attempt
@@ -97,6 +100,8 @@ def hosts_died(state: ControllerState, deaths: tuple[Death, ...]) -> tuple[Outco
     for death in deaths:
         state.hosts -= {death.host}
         commands += make(state, host_died(death.host, state.view()))
+        if state.standby.used:
+            commands += make(state, state.standby.host_died(death.host, state.view()))
         commands.append(do.DropHost(death.host, death.reason))
         commands += make(state, state.scale.host_died(death.host, state.view()))
         shards = state.routing.shards_on(death.host)
@@ -113,16 +118,20 @@ def _lose(
     """These shards are gone: what is being scaled or checkpointed is given up, and a recovery begins, or begins anew."""
     everything |= state.settings.scheme.replays_sources
     given_up = make(state, state.scale.give_up(reason, state.view(), again=True))
-    state.recovery.shards_lost(set(shards), reason, state.now_ms, everything=everything, detect_ms=detect_ms)
-    return [*given_up, *state.checkpoints.abort(reason)]
+    lost = set(shards)
+    unguarded = make(state, state.standby.shards_lost(lost, state.view())) if state.standby.used else ()
+    state.recovery.shards_lost(lost, reason, state.now_ms, everything=everything, detect_ms=detect_ms)
+    return [*given_up, *unguarded, *state.checkpoints.abort(reason)]
 
 
-def _put_back(state: ControllerState, base: Mapping[UnitName, Epoch]) -> None:
+def _put_back(state: ControllerState, base: Mapping[UnitName, Epoch]) -> tuple[Outcome, ...]:
+    unguarded = make(state, state.standby.put_back(base, state.view()))
     state.checkpoints.went_back()
     state.covered_now()
     for unit, epoch in base.items():
         state.pipeline.put_back(unit, epoch)
         state.acknowledgements.done(unit, epoch)
+    return unguarded
 
 
 def _go_on(state: ControllerState, divided: bool) -> list[Outcome]:

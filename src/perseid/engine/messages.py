@@ -15,6 +15,7 @@ from typing import Literal
 from perseid.checkpoint.lifecycle import SavedShard
 from perseid.checkpoint.size_reports import AskSizes, Quieten, ShardSize, SizeHalved, SizeTurned
 from perseid.engine.shard import Refusal
+from perseid.recovery.pulse import Pulse
 from perseid.vocabulary import CheckpointId, Epoch, OperatorName, ShardId, SlotRange, UnitName, Version
 
 
@@ -147,6 +148,56 @@ class ForgetCheckpoints:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardToCopy:
+    """A shard whose copy another host is to have; answers up to ``consumed`` are needed by nobody."""
+
+    shard: ShardId
+    consumed: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class SendCopy:
+    """Send another host the state of these shards, as it is now (H2). ``back``: it is their primary, and was silent for a while."""
+
+    number: int
+    shards: tuple[ShardToCopy, ...]
+    to: Address
+    full: bool  # all of the state; else what changed since it was sent there last
+    back: bool = False
+    answers: bool = False  # whoever gets it answers at once, beside the primary (active standby)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerShards:
+    """Answer for these shards from now on, when they stand at these epochs: what they lack is in the input that tasks keep, on this
+    machine or on those of ``peers``."""
+
+    upto: Mapping[ShardId, Epoch]
+    peers: tuple[Address, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendShards:
+    """Do not answer for these shards until told to: another host does. Keep them, as a copy."""
+
+    shards: tuple[ShardId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetRows:
+    """Both hosts of these shards have the state of these epochs: the input that tasks kept on this machine up to there may go."""
+
+    upto: Mapping[ShardId, Epoch]
+
+
+@dataclass(frozen=True, slots=True)
+class StartHeart:
+    """Let a process beside the host say every so often how the host is (H6)."""
+
+    beat_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """End; ``for_good``: the application does."""
 
@@ -164,6 +215,11 @@ ToHost = (
     | ForgetCheckpoints
     | AskSizes
     | Quieten
+    | SendCopy
+    | AnswerShards
+    | SuspendShards
+    | ForgetRows
+    | StartHeart
     | Stop
 )
 
@@ -303,6 +359,40 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyTaken:
+    """It has taken the state of shards that another host sent, as of these epochs."""
+
+    number: int
+    epochs: Mapping[ShardId, Epoch]
+    bytes: int
+    ms: int
+    full: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CopyNotSent:
+    """The state of shards could not be sent, or was not taken."""
+
+    number: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopyMissing:
+    """It was told to answer for shards that it has no copy of, or lacks input for."""
+
+    shards: tuple[ShardId, ...]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopiesStand:
+    """Where its shards stand that have a second copy which answers, too (active standby)."""
+
+    epochs: Mapping[ShardId, Epoch]
+
+
+@dataclass(frozen=True, slots=True)
 class Warned:
     """Something is not as it should be, and the application goes on."""
 
@@ -331,6 +421,10 @@ FromHost = (
     | Sizes
     | SizeHalved
     | SizeTurned
+    | CopyTaken
+    | CopyNotSent
+    | CopyMissing
+    | CopiesStand
     | Warned
     | Advised
 )
@@ -380,3 +474,62 @@ class FetchSnapshot:
     """One host asks another for a snapshot, as a backup."""
 
     path: str
+
+
+# -- between two hosts ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedShard:
+    """What a host must know of a shard to have a copy of it; its state and answers follow as so many bytes each."""
+
+    shard: ShardId
+    slots: SlotRange
+    version: Version  # under which it was restored
+    epoch: Epoch
+    since: Epoch | None  # only what changed after this epoch follows; None: all of the state
+    retain_from: Epoch  # answers before this one are not kept
+    rows: Mapping[Epoch, int]  # applied, of these epochs
+    report: Report | None  # of the last one
+    state: tuple[int, ...] = ()
+    answers: Mapping[Epoch, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyShards:
+    """Take the state of these shards, all of it or nothing."""
+
+    number: int
+    shards: tuple[CopiedShard, ...]
+    back: bool
+    answers: bool
+
+    @property
+    def full(self) -> bool:
+        return all(entry.since is None for entry in self.shards)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRows:
+    """Send the input of an epoch that a task kept on your machine."""
+
+    shard: ShardId
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The answer to ``CopyShards``; ``refusal``: why nothing was taken."""
+
+    refusal: str = ""
+
+
+# -- from a heart -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """How a host has been since the beat before, as the kernel says."""
+
+    number: int
+    pulse: Pulse

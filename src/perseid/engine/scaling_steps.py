@@ -111,7 +111,13 @@ class ScalingSteps:
         old = seen.routing.of(scaling.operator)
         scaling.switched(seen.now_ms + SETTLE_MS)
         ended = notices.Scaled(scaling.request, len(old), seen.now_ms - held_ms, seen.now_ms - scaling.asked_ms)
-        return [Routed(target), PoolSettled(), *_dropped(old, seen), ended, Repartitioned()]
+        return [
+            Routed(seen.routing.with_shards_of(scaling.operator, target)),
+            PoolSettled(),
+            *_dropped(old, seen),
+            ended,
+            Repartitioned(),
+        ]
 
     def give_up(self, reason: str, seen: View, *, again: bool) -> list[Step]:
         """The old shards go on as if nothing had been; later there may be another attempt."""
@@ -143,8 +149,8 @@ class ScalingSteps:
         """Hosts that stood ready for new shards, or held those that are gone."""
         if seen.lost is not None or (self.current is not None and self.current.phase != "settling"):
             return []
-        idle = sorted(host for host in seen.hosts if not seen.routing.shards_on(host))
-        released = idle[: len(seen.hosts) - seen.pool.size]
+        needed = seen.copy_hosts | {host for host in seen.hosts if seen.routing.shards_on(host)}
+        released = sorted(seen.hosts - needed)[: len(seen.hosts) - seen.pool.size]
         return [step for host in released for step in (HostReleased(host), do.ReleaseHost(host))]
 
     # -- the next step --------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ Answer = TypeVar("Answer")
 class Refusal:
     """The shard cannot answer this request."""
 
-    kind: Literal["stale", "gap", "released", "poisoned", "raised", "mistake", "storage"]
+    kind: Literal["stale", "gap", "released", "poisoned", "raised", "mistake", "storage", "suspended"]
     message: str
 
 

@@ -34,6 +34,7 @@ _KINDS: Mapping[str, on.FailureKind] = {
     "gap": "poisoned",
     "released": "released",
     "storage": "storage",
+    "suspended": "cancelled",  # another host answers for the shard by now, or will in a moment
 }
 
 

@@ -78,6 +78,7 @@ class View:
     oldest_epoch: Epoch
     set_aside: SetAside
     numbers: Mapping[OperatorName, int]  # the highest ever given to a shard
+    copy_hosts: frozenset[HostId] = frozenset()  # that have, or are to have, second copies of others' shards
 
     def own_cut(self, unit: UnitName) -> Epoch:
         """Where a unit would go back to if it alone were lost."""

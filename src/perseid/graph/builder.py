@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from perseid.checkpoint.schemes import Scheme
     from perseid.operators.operator import Operator
     from perseid.sources.source import Source
+    from perseid.standby.modes import Mode, Standby
 
 MAIN = "main"
 """The unit of sources that name none."""
@@ -47,6 +48,7 @@ class GraphBuilder:
         event_time: EventTime | None = None,
         combine: Mapping[str, str] | None = None,
         checkpoint: Scheme | Literal["application"] = "application",
+        standby: Standby | Mode = "none",
         unit: str | None = None,
     ) -> Stream:
         """Apply a stateful operator to several inputs; ``process`` gets them as keyword arguments.
@@ -66,6 +68,7 @@ class GraphBuilder:
             event_time=event_time,
             combine=combine,
             checkpoint=checkpoint,
+            standby=standby,
             unit=unit,
         )
 
@@ -109,7 +112,7 @@ class GraphBuilder:
     def _stateful(
         self, name: str, operator: Operator, inputs: Any, *, key: Any, output: str, shards: int,
         event_time: EventTime | None, combine: Mapping[str, str] | None,
-        checkpoint: Scheme | Literal["application"], unit: str | None,
+        checkpoint: Scheme | Literal["application"], standby: Standby | Mode, unit: str | None,
     ) -> Stream:  # fmt: skip
         mistakes: list[str] = []
         if not isinstance(inputs, Mapping):
@@ -146,6 +149,7 @@ class GraphBuilder:
             event_time,
             combine,
             checkpoint,
+            standby,
         )
         return self._add(node, [*mistakes, *wrong])
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from perseid.checkpoint.schemes import Scheme
     from perseid.sinks.sink import Sink
     from perseid.sources.source import Source
+    from perseid.standby.modes import Mode, Standby
 
 ROWS = "rows"
 """The name of the input of an operator that has only one."""
@@ -71,6 +72,7 @@ class StatefulNode:
     event_time: EventTime | None = None
     combine: Mapping[str, str] | None = None  # SQL aggregates by column, per key, before rows go to Python
     checkpoint: Scheme | Literal["application"] = "application"  # how its unit is checkpointed
+    standby: Standby | Mode = "none"  # what takes over when a host of its shards is slow or dead
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from perseid.graph.builder import GraphBuilder
     from perseid.operators.operator import Operator
     from perseid.sinks.sink import Sink
+    from perseid.standby.modes import Mode, Standby
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +56,7 @@ class Stream:
         event_time: EventTime | None = None,
         combine: Mapping[str, str] | None = None,
         checkpoint: Scheme | Literal["application"] = "application",
+        standby: Standby | Mode = "none",
         unit: str | None = None,
     ) -> Stream:
         """Apply a stateful operator.
@@ -66,11 +68,12 @@ class Stream:
         ``combine``: partial aggregation by Spark, such as ``{"n": "count(*)", "total": "sum(amount)"}``: each epoch the
         operator gets one row per key, with the key columns and these, instead of the rows themselves.
         ``checkpoint``: how the operator's unit is checkpointed, if otherwise than the application: for example
-        ``perseid.checkpoints.source()`` where its hosts must not fork.
+        ``perseid.checkpoints.source()`` where its hosts must not fork. ``standby``: ``"hybrid"``, ``"active"`` or ``"passive"`` for a
+        second copy that takes over when a host is slow or dead, or one of ``perseid.standby``.
         """
         return self.app._stateful(
             name, operator, {ROWS: self}, key=key, output=output, shards=shards, event_time=event_time,
-            combine=combine, checkpoint=checkpoint, unit=unit,
+            combine=combine, checkpoint=checkpoint, standby=standby, unit=unit,
         )  # fmt: skip
 
     def union(self, *others: Stream, name: str | None = None, unit: str | None = None) -> Stream:

@@ -14,15 +14,20 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from perseid.channel.connection import Connection
+from perseid.channel.kept_rows import KeptRows
 from perseid.channel.rows import split_inputs, within
-from perseid.engine.host_effects import Done, Finished, Loaded, Raised, Untouched
+from perseid.engine.host_effects import Captured, Done, Finished, Loaded, Raised, Received, Untouched
 from perseid.engine.messages import (
+    Address,
     ApplyEpoch,
     BackedUp,
+    CopyShards,
     FromHost,
     KeepBackup,
     Report,
     Restore,
+    SendCopy,
     ShardLoad,
     Snapshot,
 )
@@ -30,6 +35,7 @@ from perseid.errors import ChannelError, OperatorMistake, StorageFailed
 from perseid.host.answers import Answer, Spill
 from perseid.host.apply import Applied, Inputs, OperatorSpec, apply_epoch
 from perseid.host.backups import KeptBackups
+from perseid.host.copies import CopySender, Image, fetch_rows, image_of, receive_images, table_of
 from perseid.host.input_log import InputFiles
 from perseid.host.key_load import KeyLoad
 from perseid.host.low_priority import at_low_priority
@@ -38,7 +44,7 @@ from perseid.host.restore import read_shards
 from perseid.host.snapshot_writer import SnapshotWriter
 from perseid.operators.operator import Operator
 from perseid.state.buffer import partition_buffer_state
-from perseid.state.shard_state import restore_state
+from perseid.state.shard_state import ShardState, restore_state
 from perseid.state.size_estimate import SizeEstimate
 from perseid.state.undeclared import UndeclaredState
 from perseid.storage.store import Store
@@ -73,6 +79,8 @@ class HostEffects:
         send: Callable[[FromHost], None],
         backups: KeptBackups | None = None,
         stop: Callable[[bool], None] = lambda for_good: None,
+        secret: bytes = b"",
+        beat: Callable[[int], None] = lambda beat_ms: None,
     ) -> None:
         self._store, self._copies, self._send, self._backups, self._stop = store, copies, send, backups, stop
         self._specs = {spec.name: spec for spec in specs}
@@ -80,6 +88,9 @@ class HostEffects:
         self._spill = Spill(folder / "spill")
         self._input = InputFiles(folder / "input")
         self._writer = SnapshotWriter(store, copies, send)
+        self._secret, self._beat = secret, beat
+        self._sender = CopySender(secret, send)
+        self.rows = KeptRows(secret)
         self._gone = False  # has state been let go since garbage was last collected?
         self._said: dict[OperatorName, set[str]] = {}  # fields whose size is not known, by operator
         self._undeclared: dict[OperatorName, UndeclaredState] = {}
@@ -107,15 +118,17 @@ class HostEffects:
         states = read_shards(self._store, self._copies, restore.shards, self._specs, phases, fetch)
         live = {}
         for entry in restore.shards:
-            spec = self._specs[entry.shard.operator]
-            if spec.name not in self._undeclared:
-                self._undeclared[spec.name] = UndeclaredState(spec.name, spec.prototype)
-            operator = restore_state(spec.prototype, states.pop(entry.shard, None))
-            schema = pa.ipc.read_schema(pa.py_buffer(spec.output))
-            size = SizeEstimate(spec.name, operator, told=self._said.setdefault(spec.name, set()))
-            load = KeyLoad(spec.inputs, spec.key, spec.key_types)
-            live[entry.shard] = LiveShard(entry.shard, operator, spec, schema, size, load)
+            live[entry.shard] = self._live(entry.shard, states.pop(entry.shard, None))
         return Loaded(live, phases.ms, phases.copies)
+
+    def _live(self, shard: ShardId, state: ShardState | None) -> LiveShard:
+        spec = self._specs[shard.operator]
+        if spec.name not in self._undeclared:
+            self._undeclared[spec.name] = UndeclaredState(spec.name, spec.prototype)
+        operator = restore_state(spec.prototype, state)
+        schema = pa.ipc.read_schema(pa.py_buffer(spec.output))
+        size = SizeEstimate(spec.name, operator, told=self._said.setdefault(spec.name, set()))
+        return LiveShard(shard, operator, spec, schema, size, KeyLoad(spec.inputs, spec.key, spec.key_types))
 
     def settle(self, shards: Sequence[LiveShard]) -> list[int]:
         sizes = [shard.size.now() for shard in shards]
@@ -227,6 +240,43 @@ class HostEffects:
         rows = {number: {epoch: table} for number, (_, table) in kept.items()}
         before = {number: mine for number, (mine, _) in kept.items()}
         return partition_buffer_state(rows, before, {index: slots}, picked)[index][epoch]
+
+    # -- second copies --------------------------------------------------------------------------------------------
+
+    def capture(self, shard: LiveShard, answers: Mapping[Epoch, Answer]) -> Image:
+        return image_of(shard.operator, {epoch: self._spill.table(answer) for epoch, answer in answers.items()})
+
+    def send_copy(self, command: SendCopy, shards: Sequence[Captured]) -> None:
+        self._sender.send(command, shards)
+
+    def receive_copy(
+        self, connection: Connection, message: CopyShards
+    ) -> tuple[list[Received[LiveShard, Answer]], int]:
+        """What another host sends, and its bytes. Nobody knows these shards yet."""
+        images, size = receive_images(connection, message)
+        received: list[Received[LiveShard, Answer]] = []
+        for entry, (state, image) in zip(message.shards, images, strict=True):
+            live = self._live(entry.shard, ShardState(state, entry.epoch, entry.slots))
+            keep = self._spill.keep
+            answers = {epoch: keep(table_of(data), entry.shard, epoch) for epoch, data in image.answers.items()}
+            received.append(Received(entry, live, answers))
+        return received, size
+
+    def read_rows(self, shard: ShardId, epoch: Epoch, peers: Sequence[Address]) -> tuple[ApplyEpoch, pa.Table] | None:
+        found = self.rows.read(shard, epoch)
+        path = self.rows.path(shard, epoch)
+        for peer in peers if found is None else ():
+            if fetch_rows(peer, self._secret, shard, epoch, lambda connection: self.rows.receive(connection, path)):
+                found = self.rows.read(shard, epoch)
+                if found is not None:
+                    break
+        return found
+
+    def forget_rows(self, upto: Mapping[ShardId, Epoch]) -> None:
+        self.rows.forget(upto)
+
+    def start_heart(self, beat_ms: int) -> None:
+        self._beat(beat_ms)
 
     # -- backups --------------------------------------------------------------------------------------------------
 

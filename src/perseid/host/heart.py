@@ -1,12 +1,11 @@
 """A host's heart: a small process beside it that says how the host is, whatever holds the host up (H6).
 
 A thread of the host beats late or not at all while another holds the interpreter: a long regular expression, a pickle, a fork of a large
-state, a restore. This process is forked before the state exists, shares nothing with the host afterwards, and asks the kernel
-(``recovery.pulse``). It sends one line with every beat, ``NUMBER PULSE``; the last one says ``gone``. A connection that ends without
-that lost its heart, not its host.
+state, a restore. This process shares nothing with the host after it was forked, and asks the kernel (``recovery.pulse``). The last of its
+beats says ``gone``. A connection that ends without that lost its heart, not its host.
 
-Invariants: it never waits for whoever listens; it ends when its host has ended, or nobody listens any more; it keeps nothing open but its
-connection, so that whatever the host had open is closed with the host.
+Invariants: it ends when its host has ended, or nobody listens any more; it keeps nothing open but its connection, so that whatever the host
+had open is closed with the host.
 """
 
 from __future__ import annotations
@@ -15,24 +14,18 @@ import contextlib
 import os
 import select
 import signal
-import socket
 import time
-from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
+from perseid.channel.connection import Connection
+from perseid.engine.messages import Beat
+from perseid.errors import ChannelError
 from perseid.recovery.pulse import Glimpse, Pulse, glimpse, judge
 
 GLIMPSES = 2  # for every beat
 MOST_FILES = 1 << 16
-
-
-@dataclass(frozen=True, slots=True)
-class Beat:
-    """One beat: its number, from 1, and how the host was since the one before."""
-
-    number: int
-    pulse: Pulse
+SEND_S = 5.0  # who does not take a beat for so long does not listen
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +42,10 @@ class Heart:
             os.waitpid(self.process, 0)
 
 
-def start_heart(connection: socket.socket, beat_ms: int) -> Heart | None:
+def start_heart(connection: Connection, beat_ms: int) -> Heart | None:
     """Fork a process that beats for this one on a connection. None where the system does not tell how processes are.
 
-    Call it before there is state or a thread. The connection is the heart's alone afterwards: it is closed here.
+    The connection is the heart's alone afterwards: it is closed here.
     """
     host = os.getpid()
     if look(host, 0) is None or not hasattr(os, "pidfd_open"):
@@ -65,14 +58,6 @@ def start_heart(connection: socket.socket, beat_ms: int) -> Heart | None:
         _beat(host, connection, beat_ms)
     finally:
         os._exit(0)
-
-
-def beats(connection: socket.socket) -> Generator[Beat, None, None]:
-    """The beats that arrive, until the connection ends."""
-    with connection.makefile("r", encoding="ascii") as lines, contextlib.suppress(OSError):
-        for line in lines:
-            number, _, pulse = line.strip().partition(" ")
-            yield Beat(int(number), Pulse(pulse))
 
 
 def look(process: int, at_ms: int, *, threads: bool = True) -> Glimpse | None:
@@ -89,18 +74,18 @@ def look(process: int, at_ms: int, *, threads: bool = True) -> Glimpse | None:
         return None
 
 
-def _beat(host: int, connection: socket.socket, beat_ms: int) -> None:
+def _beat(host: int, connection: Connection, beat_ms: int) -> None:
     """The life of the heart."""
     for stray in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(stray, signal.SIG_IGN)  # meant for the host, whose end it tells
     _close_all_but(connection.fileno())
-    connection.setblocking(False)
+    connection.deadline(SEND_S)
     watch = os.pidfd_open(host)
     poll = select.poll()
     poll.register(watch, select.POLLIN)
     poll.register(connection, select.POLLRDHUP)
     seen = [look(host, _now_ms())]
-    number, next_ms, rest = 0, _now_ms() + beat_ms, b""
+    number, next_ms = 0, _now_ms() + beat_ms
     while True:
         events = dict(poll.poll(max(0, min(beat_ms // GLIMPSES, next_ms - _now_ms()))))
         if connection.fileno() in events:
@@ -112,15 +97,9 @@ def _beat(host: int, connection: socket.socket, beat_ms: int) -> None:
         if pulse is not Pulse.GONE and now_ms < next_ms:
             continue
         number += 1
-        beat = f"{number} {pulse}\n".encode("ascii")
-        line = (
-            beat if not rest else rest + beat if pulse is Pulse.GONE else rest
-        )  # never half a line, and no queue of them
         try:
-            rest = line[connection.send(line) :]
-        except BlockingIOError:
-            pass  # who does not listen misses beats
-        except OSError:
+            connection.tell(Beat(number, pulse))
+        except ChannelError:
             return
         if pulse is Pulse.GONE:
             return

@@ -10,24 +10,15 @@ Invariant: an entry that is read holds exactly the rows with which the epoch was
 from __future__ import annotations
 
 import contextlib
-import json
-import mmap
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import xxhash
 
-from perseid.channel.codec import encode
-from perseid.channel.protocol import KEPT_REQUEST
+from perseid.channel.input_file import read_input, write_input
 from perseid.engine.messages import ApplyEpoch
-from perseid.errors import ChannelError
 from perseid.vocabulary import Epoch, ShardId
-
-_DIGEST_BYTES = 16
-_LENGTH_BYTES = 4
-_ALIGNMENT = 64  # rows begin at such a place: Arrow takes them where they lie, and its kernels want them aligned
 
 
 class InputFiles:
@@ -54,7 +45,7 @@ class InputFiles:
         path = self._of(request.shard) / str(request.epoch)
         temporary = path.with_suffix(".new")
         try:
-            size = _write(temporary, request, rows)
+            size = write_input(temporary, request, rows)
             temporary.replace(path)
         except OSError:
             with contextlib.suppress(OSError):
@@ -64,21 +55,7 @@ class InputFiles:
 
     def read(self, shard: ShardId, epoch: Epoch) -> tuple[ApplyEpoch, pa.Table] | None:
         """What the epoch was applied with; None if that is missing or damaged."""
-        try:
-            with pa.OSFile(str(self._of(shard) / str(epoch)), "rb") as file:
-                data = file.read_buffer()  # Arrow's own memory is aligned, that of a bytes object is not
-        except OSError:
-            return None
-        size = len(data) - _DIGEST_BYTES
-        body = memoryview(data)[: max(size, 0)]
-        if not body or xxhash.xxh3_128_digest(body) != bytes(memoryview(data)[size:]):
-            return None
-        rows_at = _LENGTH_BYTES + int.from_bytes(body[:_LENGTH_BYTES], "big")
-        try:
-            request = KEPT_REQUEST.decode(json.loads(bytes(body[_LENGTH_BYTES:rows_at])))
-        except ChannelError:  # another version of Perseid wrote it
-            return None
-        return request, pa.ipc.open_stream(data.slice(rows_at, size - rows_at)).read_all()
+        return read_input(self._of(shard) / str(epoch))
 
     def delete(self, shard: ShardId, epochs: Sequence[Epoch]) -> None:
         for epoch in epochs:
@@ -94,20 +71,3 @@ class InputFiles:
 
 def _name(shard: ShardId) -> str:
     return f"{shard.operator}-{shard.index}"
-
-
-def _write(path: Path, request: ApplyEpoch, rows: pa.Table) -> int:
-    """Straight into the page cache: beside its state a host has little memory to spare."""
-    head = json.dumps(encode(request), separators=(",", ":")).encode()
-    head += b" " * (-(_LENGTH_BYTES + len(head)) % _ALIGNMENT)
-    with pa.OSFile(str(path), "wb") as file:
-        file.write(len(head).to_bytes(_LENGTH_BYTES, "big") + head)
-        with pa.ipc.new_stream(file, rows.schema) as writer:
-            writer.write_table(rows)
-        size = int(file.tell())
-    with path.open("r+b") as whole:
-        with mmap.mmap(whole.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            digest = xxhash.xxh3_128_digest(data)
-        whole.seek(size)
-        whole.write(digest)
-    return size + _DIGEST_BYTES

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import assert_never
 
 import pyarrow as pa
 
@@ -23,9 +24,19 @@ from perseid.channel import blocked
 from perseid.channel.connection import Address, Connection, machine_id
 from perseid.channel.handshake import connect
 from perseid.channel.listener import BACKLOG, Listener
-from perseid.channel.protocol import FETCH, REQUEST, TO_HOST, Registration
+from perseid.channel.protocol import COPIES, FETCH, REQUEST, TO_HOST, HeartOf, Registration
 from perseid.engine.host import HostMachine
-from perseid.engine.messages import ApplyEpoch, FromHost, Heartbeat, LoadMeasured, Request, RowsFollow
+from perseid.engine.messages import (
+    ApplyEpoch,
+    CopyShards,
+    FetchRows,
+    FromHost,
+    Heartbeat,
+    LoadMeasured,
+    Request,
+    RowsFollow,
+    Taken,
+)
 from perseid.engine.shard import Refusal
 from perseid.errors import ChannelError
 from perseid.host.allocators import sparing
@@ -35,6 +46,7 @@ from perseid.host.backups import KeptBackups
 from perseid.host.broken_pipes import quietly
 from perseid.host.copies_folder import CopiesFolder
 from perseid.host.effects import HostEffects, LiveShard
+from perseid.host.heart import Heart, start_heart
 from perseid.host.host_folder import make_folder
 from perseid.host.lifeline import executor, outliving_daemon
 from perseid.host.memory import resident_bytes
@@ -87,7 +99,15 @@ class Host:
         self.folder = make_folder()
         self.backups = KeptBackups(self.folder / "backups", self.copies, config.secret)
         self.effects = HostEffects(
-            config.store, self.copies, self.folder, config.operators, self._tell, self.backups, self._stop
+            config.store,
+            self.copies,
+            self.folder,
+            config.operators,
+            self._tell,
+            self.backups,
+            self._stop,
+            config.secret,
+            self._start_heart,
         )
         self.machine: HostMachine[LiveShard, pa.Table, Answer] = HostMachine(
             self.effects, self.effects.retaining, keep_input=config.keep_input, alone=self.lock
@@ -96,6 +116,7 @@ class Host:
         self.ended = threading.Event()
         self.conversations: set[Connection] = set()  # with tasks, which keep their connections
         self.name = secrets.token_hex(8)
+        self.heart: Heart | None = None
         self.control = connect(config.controller, config.secret, "control")
 
     # -- life -----------------------------------------------------------------------------------------------------
@@ -106,7 +127,7 @@ class Host:
         try:
             tcp, unix = self._sockets()
             name = tcp.getsockname()
-            wanted = ("epochs", "backups")
+            wanted = ("epochs", "backups", "copies")
             listeners += [Listener(s, self.config.secret, self.name, wanted, self._converse) for s in (tcp, unix)]
             address = Address(name[0], name[1], str(unix.getsockname()), machine_id(), self.name)
             host = f"{machine_id()}-{executor() or os.getppid()}"
@@ -120,7 +141,12 @@ class Host:
             for connection in tuple(self.conversations):
                 connection.abort()
             self.control.close()
+            if self.heart is not None:
+                self.heart.stop()
             self.machine.shards.clear()
+            self.machine.copies.shards.clear()
+            if self.stopped_for_good:
+                self.effects.rows.clear()
             shutil.rmtree(self.folder, ignore_errors=True)
             self.copies_folder.leave(for_good=self.stopped_for_good)
 
@@ -136,6 +162,7 @@ class Host:
         while not self.ended.wait(self.config.heartbeat_ms / 1000):
             with contextlib.suppress(ChannelError):
                 self._tell(Heartbeat())
+                self._tell_stands()
                 now_s = time.monotonic()
                 if now_s - told_s >= LOAD_S and self.lock.acquire(blocking=False):  # a heart waits for nothing
                     try:
@@ -146,6 +173,25 @@ class Host:
                     ms = round((now_s - told_s) * 1000)
                     self._tell(LoadMeasured(round(cpu, 4), ms, resident_bytes(), shards))
                     told_s, worked_s = now_s, time.process_time()
+
+    def _tell_stands(self) -> None:
+        """Where shards stand that two hosts answer for; the next beat will do."""
+        if self.lock.acquire(blocking=False):
+            try:
+                stands = self.machine.stands()
+            finally:
+                self.lock.release()
+            if stands is not None:
+                self._tell(stands)
+
+    def _start_heart(self, beat_ms: int) -> None:
+        """A process beside this one says how it is. Without one the driver still hears this one's own heartbeats."""
+        with contextlib.suppress(ChannelError):
+            connection = connect(self.config.controller, self.config.secret, "heart")
+            connection.tell(HeartOf(self.name))
+            if self.heart is not None:
+                self.heart.stop()
+            self.heart = start_heart(connection, beat_ms)
 
     def _tell(self, message: FromHost | Registration) -> None:
         with self.sending:
@@ -172,6 +218,9 @@ class Host:
                 if connection.purpose == "backups":
                     self.backups.serve(connection, connection.hear(FETCH).path)
                     continue
+                if connection.purpose == "copies":
+                    self._copy(connection)
+                    continue
                 request = connection.hear(REQUEST)
                 rows = None
                 if isinstance(request, ApplyEpoch):
@@ -183,6 +232,20 @@ class Host:
         finally:
             self.conversations.discard(connection)
             connection.close()
+
+    def _copy(self, connection: Connection) -> None:
+        """Another host sends state, or wants input that tasks kept here."""
+        message = connection.hear(COPIES)
+        match message:
+            case CopyShards():
+                begun = time.monotonic()
+                received, size = self.effects.receive_copy(connection, message)
+                ms = round((time.monotonic() - begun) * 1000)
+                connection.tell(Taken(self.machine.take_copy(message, received, size, ms)))
+            case FetchRows(shard, epoch):
+                connection.send_file(self.effects.rows.path(shard, epoch))
+            case _:
+                assert_never(message)
 
     def _answer(self, connection: Connection, request: Request, rows: pa.Table | None) -> None:
         found = self.machine.ask(request, rows)

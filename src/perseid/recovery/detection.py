@@ -19,7 +19,7 @@ Invariant: a host is reported dead once, whatever number of observers saw it: on
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ WORK_PATIENCE_MS = 5_000
 WORK_BYTES_PER_MS = 8_000  # pickle reads objects at 8 MB/s and more
 UNKNOWN_PATIENCE_MS = 60_000
 LENIENCY_LIMIT = 64
+NOBODY: Mapping[HostId, int] = {}
 
 
 def patience_ms(state_bytes: int | None) -> int:
@@ -114,8 +115,8 @@ class Detector:
             return ()
         return (self._died(host, reason, now_ms),)
 
-    def tick(self, now_ms: int) -> tuple[Death, ...]:
-        """Who has been silent for too long?"""
+    def tick(self, now_ms: int, patience_ms: Mapping[HostId, int] = NOBODY) -> tuple[Death, ...]:
+        """Who has been silent for too long? Some are waited for longer, since others stand in for them."""
         self._listen(now_ms)
         oldest = next(iter(self.busy.values()), None)
         stuck = oldest is not None and now_ms - oldest.since_ms > self.stuck_ms
@@ -127,7 +128,7 @@ class Detector:
             work = self.busy.get(host)
             if work is not None:
                 limit += work.patience_ms * self.leniency
-            if now_ms - seen > limit:
+            if now_ms - seen > max(limit, patience_ms.get(host, 0)):
                 deaths.append(self._died(host, f"silent for {now_ms - seen} ms", now_ms))
                 at_work |= work is not None
             elif work is not None and now_ms - work.since_ms > self.stuck_ms + work.patience_ms:

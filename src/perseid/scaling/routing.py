@@ -31,6 +31,7 @@ class Route:
     slots: SlotRange
     host: HostId | None
     standbys: tuple[HostId, ...] = ()
+    patience_ms: int = 0  # after so much silence of one place the next is asked, too; 0: at once
 
     @property
     def places(self) -> tuple[HostId, ...]:
@@ -78,14 +79,28 @@ class RoutingTable:
         return [route.shard for operator in operators for route in self.of(operator)]
 
     def moved(self, hosts: Mapping[ShardId, HostId | None]) -> RoutingTable:
-        """The next version, with these shards on these hosts. Where a shard lives it has no standby."""
-        moved = {s: _beside(self.routes[s], host, self.routes[s].standbys) for s, host in hosts.items()}
+        """The next version, with these shards on these hosts, without standbys."""
+        moved = {s: replace(self.routes[s], host=host, standbys=(), patience_ms=0) for s, host in hosts.items()}
         return RoutingTable(Version(self.version + 1), {**self.routes, **moved})
 
-    def guarded(self, standbys: Mapping[ShardId, Sequence[HostId]]) -> RoutingTable:
-        """The next version, with these hosts as standbys of these shards."""
-        guarded = {s: _beside(self.routes[s], self.routes[s].host, hosts) for s, hosts in standbys.items()}
+    def guarded(
+        self, shards: Iterable[ShardId], host: HostId, standbys: Sequence[HostId], patience_ms: int = 0
+    ) -> RoutingTable:
+        """The next version, with these shards on this host and others as standbys."""
+        others = tuple([other for other in standbys if other != host])
+        guarded = {
+            s: replace(self.routes[s], host=host, standbys=others, patience_ms=patience_ms if others else 0)
+            for s in shards
+            if s in self.routes
+        }
         return RoutingTable(Version(self.version + 1), {**self.routes, **guarded})
+
+    def with_shards_of(self, operator: OperatorName, other: RoutingTable) -> RoutingTable:
+        """This table with an operator's shards of another one, which was made of this one or of one before it."""
+        if self.version == other.version:
+            return other
+        kept = {shard: route for shard, route in self.routes.items() if shard.operator != operator}
+        return RoutingTable(Version(self.version + 1), {**kept, **{route.shard: route for route in other.of(operator)}})
 
     def host_of(self, shard: ShardId) -> HostId | None:
         """The host of a shard; None while it has none."""
@@ -138,10 +153,6 @@ class RoutingTable:
             if any(a[1] != b[0] for a, b in pairwise(bounds)):
                 return f"{operator!r}: gap or overlap"
         return None
-
-
-def _beside(route: Route, host: HostId | None, standbys: Sequence[HostId]) -> Route:
-    return replace(route, host=host, standbys=tuple([other for other in standbys if other != host]))
 
 
 def new_shards(table: RoutingTable, operator: OperatorName, slots: Sequence[SlotRange], highest: int) -> Shards:

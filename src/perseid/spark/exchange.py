@@ -20,11 +20,13 @@ import pyarrow.compute as pc
 
 from perseid.channel import blocked
 from perseid.channel.codec import Kinds, encode
+from perseid.channel.kept_rows import KeptRows
 from perseid.channel.packed_layout import Layout
 from perseid.channel.rows import EPOCH
 from perseid.engine.messages import ApplyEpoch, RecallAnswer, Request
 from perseid.errors import ChannelError
-from perseid.spark.asking import Asking, Refused, Target, Unreachable
+from perseid.spark.asking import Refused, Target, Unreachable, answers
+from perseid.spark.first_answer import first_answer
 from perseid.spark.shard_rows import of_one_shard
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, Version
 
@@ -126,7 +128,13 @@ class Exchange:
             request = self._request(shard, header)
             rows = (self._as_sent(batch, schema) for batch in batches)
         try:
-            yield from Asking(target, self.secret).answers(request, schema, rows)
+            if len(target.places) == 1:
+                yield from answers(target.places[0], self.secret, request, schema, rows)
+            else:
+                kept = list(rows) if rows is not None else []
+                if isinstance(request, ApplyEpoch):
+                    KeptRows(self.secret).keep(request, pa.Table.from_batches(kept, schema))
+                yield from first_answer(target, self.secret, request, schema, kept)
         except Refused as error:
             raise ExchangeFailed(TaskFailure(error.refusal.kind, error.refusal.message, error.host, shard)) from None
         except Unreachable as error:

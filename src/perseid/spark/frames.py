@@ -296,4 +296,5 @@ def _not_in_code(number: int) -> Column:
 
 def _target(route: Route, addresses: Mapping[HostId, Address]) -> Target:
     assert route.host is not None
-    return Target(route.shard.index, tuple([Place(host, addresses[host]) for host in route.places]))
+    places = [Place(host, addresses[host]) for host in route.places if host in addresses or host == route.host]
+    return Target(route.shard.index, tuple(places), route.patience_ms / 1000)

@@ -1,34 +1,32 @@
-"""What happens to a pair of primary and copy: the events of ``switching.Pair``, in the past tense.
-
-An answer to a command repeats the command's version or number, so that a late one is known as such.
-"""
+"""What happens to a pair of primary and copy: the events of ``switching.Pair``, in the past tense."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from perseid.standby.modes import Standby
-from perseid.vocabulary import Epoch, HostId, Version
+from perseid.vocabulary import Epoch, HostId
 
 
 @dataclass(frozen=True, slots=True)
-class BeatMissed:
-    """No sign of life of a host for so many heartbeats in a row."""
+class HostSilent:
+    """A host missed so many heartbeats in a row: it was stopped, it got no processor, or nothing was heard of it."""
 
     host: HostId
-    count: int = 1
+    misses: int = 1
+    why: Literal["stopped", "starved", "unheard"] = "unheard"
 
 
 @dataclass(frozen=True, slots=True)
-class BeatArrived:
-    """A host gave a sign of life."""
+class HostHeard:
+    """A host that was silent gave a sign of life."""
 
     host: HostId
 
 
 @dataclass(frozen=True, slots=True)
 class HostDied:
-    """A host's process or connection is gone, or the detector has given it up."""
+    """A host's process or connection is gone, or it was given up."""
 
     host: HostId
 
@@ -41,113 +39,26 @@ class PlaceFound:
 
 
 @dataclass(frozen=True, slots=True)
-class CopyDeployed:
-    """The copy has the full state as of this epoch, and is suspended."""
+class CopyTaken:
+    """A host has taken the state that was sent with this number, as of this epoch."""
 
-    host: HostId
     number: int
     epoch: Epoch
 
 
 @dataclass(frozen=True, slots=True)
-class DeployFailed:
-    """There will be no copy on this host."""
+class CopyNotTaken:
+    """It could not be sent, or not be taken. Whoever was to get it has what it had."""
 
-    host: HostId
-    number: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class CopyRefreshed:
-    """The copy has the state as of this epoch: it was sent, and applied, under this version."""
-
-    host: HostId
-    version: Version
-    epoch: Epoch
-
-
-@dataclass(frozen=True, slots=True)
-class EpochAnswered:
-    """A task brought a host's answer for an epoch, given under this version."""
-
-    host: HostId
-    version: Version
-    epoch: Epoch
-
-
-@dataclass(frozen=True, slots=True)
-class StateRead:
-    """The primary has read the copy's state as of this epoch."""
-
-    host: HostId
-    number: int
-    epoch: Epoch
-
-
-@dataclass(frozen=True, slots=True)
-class ReadFailed:
-    """The primary could not read the copy's state; its own is as it was."""
-
-    host: HostId
     number: int
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class HostLaunched:
-    """A new host holds the state that was kept for a passive standby."""
+    """A new host is there, for a passive standby."""
 
     host: HostId
-    version: Version
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchFailed:
-    """No new host could be made of the kept state."""
-
-    version: Version
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class CatchUpFailed:
-    """The input that a host lacks is not kept any more."""
-
-    host: HostId
-    version: Version
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class ShardsRecovered:
-    """The usual recovery has brought the shards back on this host, up to this epoch."""
-
-    host: HostId
-    epoch: Epoch
-
-
-@dataclass(frozen=True, slots=True)
-class StandbyChanged:
-    """Somebody wants another standby for the unit."""
-
-    standby: Standby
-
-
-Event = (
-    BeatMissed
-    | BeatArrived
-    | HostDied
-    | PlaceFound
-    | CopyDeployed
-    | DeployFailed
-    | CopyRefreshed
-    | EpochAnswered
-    | StateRead
-    | ReadFailed
-    | HostLaunched
-    | LaunchFailed
-    | CatchUpFailed
-    | ShardsRecovered
-    | StandbyChanged
-)
+Event = HostSilent | HostHeard | HostDied | PlaceFound | CopyTaken | CopyNotTaken | HostLaunched

@@ -20,16 +20,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from perseid.standby.modes import Timing
-from perseid.vocabulary import Epoch, HostId, OperatorName, UnitName
+from perseid.vocabulary import Epoch, OperatorName, UnitName
 
 FULL_EVERY = 60  # refreshes; at two a second, every half minute
 LATEST = 2  # periods after which a unit is refreshed though its output was not trimmed: a consumer may be switched
 
 
 class Part(NamedTuple):
-    """What is refreshed at once: a primary's shards of one unit, or of one of its operators."""
+    """What is refreshed at once: a pair's shards of one unit, or of one of its operators."""
 
-    primary: HostId
+    pair: int
     unit: UnitName
     operator: OperatorName | None = None  # None: all of the unit's
 
@@ -76,35 +76,35 @@ class Refreshes:
     operators: Mapping[UnitName, tuple[OperatorName, ...]]
     timing: Timing = "sweeping"
     copies: dict[Part, _Copy] = field(default_factory=dict)
-    running: dict[HostId, tuple[Part, int]] = field(default_factory=dict)  # by primary, and its number
+    running: dict[int, tuple[Part, int]] = field(default_factory=dict)  # by pair, and its number
     done: dict[UnitName, Epoch] = field(default_factory=dict)
     trimmed: dict[UnitName, Epoch] = field(default_factory=dict)
     number: int = 0  # of the last refresh
 
     # -- pairs ----------------------------------------------------------------------------------------------------
 
-    def deploying(self, primary: HostId, units: Iterable[UnitName], epoch: Epoch, now_ms: int) -> None:
-        """A copy of a primary's shards is being made: what comes after this epoch is not trimmed until the copy has it."""
-        for part in self._parts(primary, units):
+    def deploying(self, pair: int, units: Iterable[UnitName], epoch: Epoch, now_ms: int) -> None:
+        """A copy of a pair's shards is being made: what comes after this epoch is not trimmed until the copy has it."""
+        for part in self._parts(pair, units):
             self.copies[part] = _Copy(epoch, self._first_ms(part, now_ms), now_ms, paused=True)
 
-    def guarded(self, primary: HostId, epoch: Epoch, now_ms: int) -> tuple[Command, ...]:
+    def guarded(self, pair: int, epoch: Epoch, now_ms: int) -> tuple[Command, ...]:
         """The copy is deployed, or suspended again, and needs only what comes after this epoch (``Pair.needs_after``)."""
-        for copy in self._of(primary):
+        for copy in self._of(pair):
             copy.has, copy.paused = max(copy.has, epoch), False
         return self._advance(now_ms)
 
-    def paused(self, primary: HostId) -> None:
+    def paused(self, pair: int) -> None:
         """The copy answers: it is not refreshed, and what it and the primary may need is not trimmed. It works itself, so that the
         next refresh is a full one."""
-        self.running.pop(primary, None)
-        for copy in self._of(primary):
+        self.running.pop(pair, None)
+        for copy in self._of(pair):
             copy.paused = copy.full = True
 
-    def unguarded(self, primary: HostId, now_ms: int) -> tuple[Command, ...]:
+    def unguarded(self, pair: int, now_ms: int) -> tuple[Command, ...]:
         """There is no copy any more: it was dropped, or promoted and has applied all that was answered before."""
-        self.running.pop(primary, None)
-        self.copies = {part: copy for part, copy in self.copies.items() if part.primary != primary}
+        self.running.pop(pair, None)
+        self.copies = {part: copy for part, copy in self.copies.items() if part.pair != pair}
         return self._advance(now_ms)
 
     # -- epochs and refreshes -------------------------------------------------------------------------------------
@@ -121,8 +121,8 @@ class Refreshes:
 
     def refreshed(self, part: Part, number: int, epoch: Epoch, now_ms: int) -> tuple[Command, ...]:
         """The copy has a part's state as of this epoch."""
-        if self.running.get(part.primary) == (part, number):
-            del self.running[part.primary]
+        if self.running.get(part.pair) == (part, number):
+            del self.running[part.pair]
             copy = self.copies[part]
             copy.has = max(copy.has, epoch)
             copy.partial = 0 if copy.full else copy.partial + 1
@@ -131,8 +131,8 @@ class Refreshes:
 
     def failed(self, part: Part, number: int, now_ms: int) -> tuple[Command, ...]:
         """A refresh came to nothing, or to half of it."""
-        if self.running.get(part.primary) == (part, number):
-            del self.running[part.primary]
+        if self.running.get(part.pair) == (part, number):
+            del self.running[part.pair]
             self.copies[part].full, self.copies[part].due_ms = True, now_ms + self.period_ms
         return self._advance(now_ms)
 
@@ -170,23 +170,23 @@ class Refreshes:
         commands: list[Command] = []
         for part, copy in sorted(self.copies.items(), key=lambda item: (item[1].due_ms, item[0])):
             fresh = copy.has < self.done.get(part.unit, 0)
-            if copy.due_ms > now_ms or copy.paused or part.primary in self.running or not fresh:
+            if copy.due_ms > now_ms or copy.paused or part.pair in self.running or not fresh:
                 continue
             self.number += 1
-            self.running[part.primary] = (part, self.number)
+            self.running[part.pair] = (part, self.number)
             copy.began_ms = now_ms
             copy.due_ms = self._next_ms(part, copy.due_ms, now_ms)
             since = None if copy.full else copy.has
             commands.append(Refresh(part, self.number, since, self.timing == "synchronous"))
         return commands
 
-    def _of(self, primary: HostId) -> list[_Copy]:
-        return [copy for part, copy in self.copies.items() if part.primary == primary]
+    def _of(self, pair: int) -> list[_Copy]:
+        return [copy for part, copy in self.copies.items() if part.pair == pair]
 
-    def _parts(self, primary: HostId, units: Iterable[UnitName]) -> list[Part]:
+    def _parts(self, pair: int, units: Iterable[UnitName]) -> list[Part]:
         if self.timing == "individual":
-            return [Part(primary, unit, operator) for unit in units for operator in self.operators[unit]]
-        return [Part(primary, unit) for unit in units]
+            return [Part(pair, unit, operator) for unit in units for operator in self.operators[unit]]
+        return [Part(pair, unit) for unit in units]
 
     def _wait_ms(self, part: Part) -> int:
         """From one refresh to the next, if nothing else asks for it."""
@@ -209,7 +209,7 @@ class Refreshes:
 
     def check(self) -> None:
         """Assert the invariants."""
-        assert all(part.primary == primary and part in self.copies for primary, (part, _) in self.running.items())
+        assert all(part.pair == pair and part in self.copies for pair, (part, _) in self.running.items())
         assert not any(self.copies[part].paused for part, _ in self.running.values())
         for unit, upto in self.trimmed.items():
             assert all(self.acknowledged(consumer) >= upto for consumer in self.consumers[unit])

@@ -11,5 +11,6 @@ PUBLIC_MODULES = (
     "perseid.scaling",
     "perseid.sinks",
     "perseid.sources",
+    "perseid.standby",
     "perseid.testing",
 )

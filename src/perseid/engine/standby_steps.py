@@ -1,0 +1,493 @@
+"""Second copies of shards, step by step: who has one where, who of the two answers, what is sent when (H1 to H5, H7).
+
+A pair (``standby.switching``) is a set of shards that live on one host, and their copy on another one. Pairs are made wherever shards with
+standby have none, and end when their shards are gone, lost, or moved by somebody else.
+
+While a pair has, or is getting, a copy, the routing table names the copy as the shards' standby: tasks then keep the rows they send
+(``spark.first_answer``), so that whoever takes over can make up what it lacks. What both hosts have is forgotten.
+
+Invariant: the answering host of a pair is the host of its shards in the routing table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from perseid.engine import commands as do
+from perseid.engine import events as on
+from perseid.engine import notices
+from perseid.engine.changes import CheckpointGivenUp, HostUnreachable, ShardsGuarded, ShardsLost, Step
+from perseid.engine.view import View
+from perseid.scaling.routing import RoutingTable
+from perseid.standby import commands as wants
+from perseid.standby import events as about
+from perseid.standby.modes import Standby
+from perseid.standby.modes import none as no_standby
+from perseid.standby.placement import Place, place_copies
+from perseid.standby.sweeping import Part, Refresh, Refreshes, Trim
+from perseid.standby.switching import Pair
+from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, UnitName
+
+PATIENCE_OF_TASKS_MS = 20  # least time a task waits for one host before it asks the other one, too
+
+
+@dataclass(slots=True)
+class GuardedShards:
+    """A pair, and what it is about."""
+
+    number: int
+    pair: Pair
+    shards: tuple[ShardId, ...]
+    units: tuple[UnitName, ...]
+    waiting: wants.SendState | None = None  # to be sent when all epochs begun before are done
+    mark: Mapping[UnitName, Epoch] = field(default_factory=dict)  # and these are they
+    stands: dict[HostId, dict[ShardId, Epoch]] = field(default_factory=dict)  # under active standby
+    made_up: Mapping[UnitName, Epoch] | None = None  # a promoted copy has applied all before, once units are past this
+
+    @property
+    def hosts(self) -> tuple[HostId, ...]:
+        """Both of them, as far as there are two; and the one that is being launched."""
+        pair = self.pair
+        return tuple([host for host in (pair.primary, pair.copy, pair.target) if host is not None])
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """State on its way from one host to another: for a pair, or (``part``) as a refresh."""
+
+    to: GuardedShards
+    number: int  # as the pair, or the refreshes, count
+    at_ms: int
+    part: Part | None = None
+
+
+@dataclass(slots=True)
+class StandbySteps:
+    """Takes every pair from one step to the next."""
+
+    standby: dict[OperatorName, Standby]
+    consumers: Mapping[UnitName, frozenset[UnitName]]
+    operators: Mapping[UnitName, tuple[OperatorName, ...]]
+    pairs: list[GuardedShards] = field(default_factory=list)
+    refreshes: dict[tuple[int, str], Refreshes] = field(default_factory=dict)  # by period and timing
+    places: dict[HostId, Place] = field(default_factory=dict)
+    hearts: dict[HostId, int] = field(default_factory=dict)  # beats of so many ms were asked for
+    sent: dict[int, Sent] = field(default_factory=dict)
+    numbers: int = 0
+    forgotten: dict[UnitName, Epoch] = field(default_factory=dict)  # kept rows, of units that had a pair
+    asked: list[tuple[int, OperatorName]] = field(default_factory=list)  # requests without an answer yet
+    unplaced: frozenset[HostId] = frozenset()  # primaries for whose copy there is no host; told once
+
+    # -- what others may know -------------------------------------------------------------------------------------
+
+    @property
+    def used(self) -> bool:
+        """Is there anything to do at all?"""
+        return bool(self.standby or self.pairs or self.asked)
+
+    @property
+    def copy_hosts(self) -> frozenset[HostId]:
+        """Hosts that have copies, or are to have some: they are not idle."""
+        return frozenset([host for one in self.pairs for host in one.hosts])
+
+    def patience_ms(self, routing: RoutingTable) -> dict[HostId, int]:
+        """Hosts for which others stand in, with all that they hold: they may be silent for so long."""
+        found: dict[HostId, int] = {}
+        guarded = set[ShardId]()
+        for one in self.pairs:
+            for host in one.hosts:
+                patience = one.pair.patience_ms(host)
+                if patience is not None:
+                    guarded.update(one.shards)
+                    found[host] = max(patience, found.get(host, 0))
+        return {host: ms for host, ms in found.items() if guarded.issuperset(routing.shards_on(host))}
+
+    @property
+    def launching(self) -> frozenset[UnitName]:
+        """Units that wait for a host to be launched."""
+        return frozenset([unit for one in self.pairs if one.pair.phase == "launching" for unit in one.units])
+
+    # -- what happens ---------------------------------------------------------------------------------------------
+
+    def host_registered(self, host: HostId, place: Place, seen: View) -> list[Step]:
+        self.places[host] = place
+        for one in self.pairs:
+            if one.pair.phase == "launching" and one.pair.target is None:
+                return self._happened(one, about.HostLaunched(host), seen)
+        return []
+
+    def handle(self, event: on.StandbyEvent, seen: View) -> list[Step]:
+        match event:
+            case on.HostSilent(host) | on.HostHeard(host):
+                mine = [one for one in self.pairs if host in one.hosts and not self._shared(one, event)]
+                return [step for one in mine for step in self._happened(one, event, seen)]
+            case on.CopyTaken():
+                return self._taken(event, seen)
+            case on.CopyNotTaken(number, reason):
+                sent = self.sent.pop(number, None)
+                if sent is None or sent.to not in self.pairs:
+                    return []
+                if sent.part is not None:
+                    return self._refreshing(
+                        sent.to, self._of(sent.to).failed(sent.part, sent.number, seen.now_ms), seen
+                    )
+                return self._happened(sent.to, about.CopyNotTaken(sent.number, reason), seen)
+            case on.CopyMissing(host, shards, reason):
+                lost = frozenset([s for s in shards if seen.routing.routes.get(s) and seen.routing.host_of(s) == host])
+                return [ShardsLost(lost, reason)] if lost else []
+            case on.CopiesStand(host, epochs):
+                return self._stands(host, epochs, seen)
+            case on.StandbyRequested(number, operator, standby):
+                self.standby[operator] = standby
+                if not standby.guards:
+                    del self.standby[operator]
+                self.asked.append((number, operator))
+                return [notices.StandbyChanged(operator, standby.mode)]
+            case _:
+                assert_never(event)
+
+    def _shared(self, one: GuardedShards, event: on.HostSilent | on.HostHeard) -> bool:
+        """Is the host as slow as its machine, on which the other one is, too? Nobody is better off elsewhere then."""
+        starved = isinstance(event, on.HostSilent) and event.why == "starved"
+        return starved and len({self.places[host].machine for host in one.hosts if host in self.places}) < 2
+
+    def host_died(self, host: HostId, seen: View) -> list[Step]:
+        """Its shards move to their copies, where they have one; copies that it had are made elsewhere."""
+        self.places.pop(host, None)
+        self.hearts.pop(host, None)
+        steps: list[Step] = []
+        for one in [one for one in self.pairs if host in one.hosts]:
+            pair = one.pair
+            alone = pair.phase in ("unguarded", "deploying") and host == pair.primary
+            if alone:
+                steps += self._end(one, f"host {host} died", seen)
+            else:
+                steps += self._happened(one, about.HostDied(host), seen)
+        return steps
+
+    def shards_lost(self, shards: Iterable[ShardId], seen: View) -> list[Step]:
+        """They come back by the usual recovery, made anew: what copies there are of them is worth nothing."""
+        gone, steps = set(shards), list[Step]()
+        for one in [one for one in self.pairs if not gone.isdisjoint(one.shards)]:
+            steps += self._end(one, "its shards are restored", seen)
+        return steps
+
+    def put_back(self, base: Mapping[UnitName, Epoch], seen: View) -> list[Step]:
+        """The whole application goes back to a checkpoint."""
+        steps = self.shards_lost([shard for one in self.pairs for shard in one.shards], seen)
+        for refreshes in self.refreshes.values():
+            refreshes.put_back(base)
+        self.forgotten = {unit: min(upto, base.get(unit, upto)) for unit, upto in self.forgotten.items()}
+        return steps
+
+    def unit_finished(self, unit: UnitName, epoch: Epoch, seen: View) -> list[Step]:
+        """All its shards are done with an epoch, wherever they were asked."""
+        steps: list[Step] = []
+        for one in [one for one in self.pairs if one.made_up is not None and unit in one.units]:
+            assert one.made_up is not None
+            one.made_up = {u: e for u, e in one.made_up.items() if seen.pipeline.units[u].finished <= e}
+            if not one.made_up:  # it has answered for an epoch after those that it had to make up
+                one.made_up = None
+                steps += self._refreshing(one, self._of(one).unguarded(one.number, seen.now_ms), seen)
+        for refreshes in self.refreshes.values():
+            steps += self._refresh(refreshes.processed(unit, epoch, seen.now_ms), seen)
+        return [*steps, *self._forget()]
+
+    # -- the next step --------------------------------------------------------------------------------------------
+
+    def advance(self, seen: View) -> list[Step]:
+        """What follows from what is true now."""
+        if seen.starting or not self.used:
+            return []
+        steps: list[Step] = []
+        for one in [one for one in self.pairs if not self._holds(one, seen)]:
+            steps += self._end(one, "its shards are elsewhere, or have another standby", seen)
+        if seen.lost is None:
+            self._pair_up(seen)
+            steps += self._place(seen)
+        for one in list(self.pairs):
+            waits = one.waiting
+            if waits is not None and all(seen.pipeline.units[u].finished >= e for u, e in one.mark.items()):
+                one.waiting = None
+                steps += self._send(one, waits, seen)
+            steps += self._commanded(one, one.pair.tick(seen.now_ms), seen)
+        for refreshes in self.refreshes.values():
+            steps += self._refresh(refreshes.tick(seen.now_ms), seen)
+        steps += self._start_hearts(seen)
+        return [*steps, *self._answer_requests(seen)]
+
+    def _holds(self, one: GuardedShards, seen: View) -> bool:
+        """Are the pair's shards where it thinks they are, and is its standby the one that is wanted?"""
+        pair, routes = one.pair, seen.routing.routes
+        settled = pair.phase in ("unguarded", "deploying", "guarded")
+        if settled and any(self.standby.get(shard.operator) != pair.standby for shard in one.shards):
+            return False
+        home = pair.copy if pair.phase == "launching" else pair.answering
+        return all(shard in routes and routes[shard].host == home for shard in one.shards)
+
+    def _pair_up(self, seen: View) -> None:
+        """Shards with standby that are in no pair yet, by host and standby."""
+        paired = {shard for one in self.pairs for shard in one.shards}
+        free: dict[tuple[HostId, Standby], list[ShardId]] = {}
+        for operator, standby in sorted(self.standby.items()):
+            for route in seen.routing.of(operator):
+                if route.shard not in paired and route.host is not None:
+                    free.setdefault((route.host, standby), []).append(route.shard)
+        for (host, standby), shards in free.items():
+            self.numbers += 1
+            units = tuple(sorted({seen.topology.unit_of(shard.operator) for shard in shards}))
+            self.pairs.append(GuardedShards(self.numbers, Pair(standby, host), tuple(shards), units))
+
+    def _place(self, seen: View) -> list[Step]:
+        """Look for hosts for the copies that are wanted."""
+        steps: list[Step] = []
+        for standby in {one.pair.standby: None for one in self.pairs if one.pair.wants_copy(seen.now_ms)}:
+            mine = [one for one in self.pairs if one.pair.standby == standby]
+            primaries = {one.pair.primary for one in mine}
+            current = {one.pair.primary: one.pair.copy for one in mine if one.pair.copy is not None}
+            hosts = {host: place for host, place in self.places.items() if host in seen.hosts}
+            busy = {host for host in hosts if seen.routing.shards_on(host)}
+            placement = place_copies(primaries, hosts, share=standby.share, busy=busy, current=current)
+            steps += self._unplaced(placement.unplaced, standby)
+            for one in [one for one in mine if one.pair.wants_copy(seen.now_ms)]:
+                copy = placement.copies.get(one.pair.primary)
+                if copy is not None:
+                    fate = placement.same_fate.get(one.pair.primary)
+                    steps.append(notices.CopyDeploying(one.pair.primary, copy, fate))
+                    steps += self._happened(one, about.PlaceFound(copy), seen)
+        return steps
+
+    def _unplaced(self, unplaced: frozenset[HostId], standby: Standby) -> list[Step]:
+        """Told once, until there is a place."""
+        new = sorted(unplaced - self.unplaced)
+        self.unplaced = unplaced
+        reason = f"{standby.mode} standby: no host is free for a copy (one carries up to {standby.share} of others)"
+        return [notices.CopyWanted(host, reason) for host in new]
+
+    def _start_hearts(self, seen: View) -> list[Step]:
+        """Whoever is one of a pair says often how it is."""
+        steps: list[Step] = []
+        for one in self.pairs:
+            beat_ms = one.pair.standby.heartbeat.ms
+            for host in one.hosts if one.pair.copy is not None else ():
+                if host in seen.hosts and self.hearts.get(host, beat_ms + 1) > beat_ms:
+                    self.hearts[host] = beat_ms
+                    steps.append(do.StartHeart(host, beat_ms))
+        return steps
+
+    def _answer_requests(self, seen: View) -> list[Step]:
+        """Whoever asked for another standby hears when it holds, or why it cannot."""
+        steps: list[Step] = []
+        for number, operator in list(self.asked):
+            mine = [one for one in self.pairs if any(shard.operator == operator for shard in one.shards)]
+            standby = self.standby.get(operator, no_standby())
+            if any(one.pair.standby != standby for one in mine):
+                continue
+            degraded = [one.pair.primary for one in mine if one.pair.primary in self.unplaced]
+            if degraded:
+                error = (
+                    f"{standby.mode} standby of {operator!r}: no host is free for a copy of host {degraded[0]}'s shards"
+                )
+                steps.append(do.Answered(number, error=f"{error}; it is made as soon as there is one"))
+            elif not standby.guards or (mine and all(one.pair.guarded for one in mine)):
+                steps.append(do.Answered(number))
+            else:
+                continue
+            self.asked.remove((number, operator))
+        return steps
+
+    # -- what a pair wants ----------------------------------------------------------------------------------------
+
+    def _happened(self, one: GuardedShards, event: about.Event, seen: View) -> list[Step]:
+        return self._commanded(one, one.pair.handle(event, seen.now_ms), seen)
+
+    def _commanded(self, one: GuardedShards, commands: tuple[wants.Command, ...], seen: View) -> list[Step]:
+        return [step for command in commands for step in self._carry_out(one, command, seen)]
+
+    def _carry_out(self, one: GuardedShards, command: wants.Command, seen: View) -> list[Step]:
+        pair, shards, refreshes = one.pair, one.shards, self._of(one)
+        upto = {shard: seen.pipeline.units[seen.topology.unit_of(shard.operator)].finished for shard in shards}
+        match command:
+            case wants.SendState(host, to):
+                if pair.phase != "deploying":
+                    return self._send(one, command, seen)
+                one.waiting, one.made_up = command, None
+                one.mark = {unit: seen.pipeline.units[unit].tried for unit in one.units}
+                if pair.standby.guards:
+                    refreshes.deploying(one.number, one.units, min(upto.values()), seen.now_ms)
+                for unit in one.units:
+                    self.forgotten.setdefault(unit, Epoch(0))
+                return [ShardsGuarded(shards, host, (to,), _patience_ms(pair.standby))]
+            case wants.Guard():
+                steps = self._refreshing(one, refreshes.guarded(one.number, pair.stands, seen.now_ms), seen)
+                if not pair.standby.refreshes:
+                    refreshes.paused(one.number)  # it gets every epoch
+                return steps
+            case wants.Switch(primary, copy):
+                refreshes.paused(one.number)
+                silent_ms = seen.now_ms - pair.silent.get(primary, seen.now_ms)
+                reason = f"{pair.standby.misses} missed heartbeat"
+                return [
+                    *([CheckpointGivenUp(f"host {primary} is silent")] if seen.checkpoints.busy else []),
+                    ShardsGuarded(shards, copy, (primary,), _patience_ms(pair.standby)),
+                    do.AnswerShards(copy, upto),
+                    do.SuspendShards(primary, shards),
+                    notices.Switched(primary, copy, pair.stands, silent_ms, reason),
+                ]
+            case wants.Return(primary, copy):
+                ms = seen.now_ms - pair.heard_ms
+                return [
+                    ShardsGuarded(shards, primary, (copy,), _patience_ms(pair.standby)),
+                    do.AnswerShards(primary, upto),
+                    do.SuspendShards(copy, shards),
+                    *self._refreshing(one, refreshes.guarded(one.number, pair.stands, seen.now_ms), seen),
+                    notices.RolledBack(primary, copy, pair.stands, ms),
+                ]
+            case wants.GiveUp(host, reason):
+                return [HostUnreachable(host, reason)]
+            case wants.Promote(old, promoted, reason):
+                refreshes.paused(one.number)
+                one.made_up = {unit: seen.pipeline.units[unit].finished for unit in one.units}
+                one.stands = {}
+                return [
+                    ShardsGuarded(shards, promoted),
+                    do.AnswerShards(promoted, upto),
+                    notices.GivenUp(old, promoted, reason),
+                ]
+            case wants.Launch():
+                assert pair.copy is not None
+                refreshes.paused(one.number)
+                given_up: list[Step] = [CheckpointGivenUp("a host is launched")] if seen.checkpoints.busy else []
+                return [*given_up, ShardsGuarded(shards, pair.copy)]
+            case wants.DropCopy(host, reason):
+                one.waiting = None
+                steps = [] if one.made_up is not None else self._unguarded(one, seen)
+                steps.append(ShardsGuarded(shards, pair.primary))
+                if host in seen.hosts:
+                    steps.append(do.DropShards(host, shards))
+                return [*steps, notices.CopyLost(pair.primary, host, reason)]
+            case wants.Recover(reason):
+                return [*self._end(one, reason, seen), ShardsLost(frozenset(shards), reason)]
+            case _:
+                assert_never(command)
+
+    def _send(self, one: GuardedShards, command: wants.SendState, seen: View) -> list[Step]:
+        self.numbers += 1
+        self.sent[self.numbers] = Sent(one, command.number, seen.now_ms)
+        both = one.pair.standby.mode == "active"
+        shards = {s: seen.pipeline.consumed(seen.topology.unit_of(s.operator)) for s in one.shards}
+        return [do.SendCopy(command.host, command.to, self.numbers, shards, full=True, back=command.back, answers=both)]
+
+    def _end(self, one: GuardedShards, reason: str, seen: View) -> list[Step]:
+        """There is no such pair any more: nobody but the shards' host has anything of them."""
+        self.pairs.remove(one)
+        steps = self._unguarded(one, seen)
+        homes = {s: seen.routing.host_of(s) for s in one.shards if s in seen.routing.routes}
+        for home in sorted({host for host in homes.values() if host is not None}):
+            steps.append(ShardsGuarded(tuple([s for s in one.shards if homes.get(s) == home]), home))
+        for host in one.hosts:
+            gone = tuple([s for s in one.shards if homes.get(s) != host])
+            if host in seen.hosts and gone:
+                steps.append(do.DropShards(host, gone))
+        if one.pair.copy is not None:
+            steps.append(notices.CopyLost(one.pair.primary, one.pair.copy, reason))
+        return steps
+
+    def _unguarded(self, one: GuardedShards, seen: View) -> list[Step]:
+        return self._refreshing(one, self._of(one).unguarded(one.number, seen.now_ms), seen)
+
+    # -- state on its way -----------------------------------------------------------------------------------------
+
+    def _taken(self, event: on.CopyTaken, seen: View) -> list[Step]:
+        sent = self.sent.pop(event.number, None)
+        if sent is None or sent.to not in self.pairs or not event.epochs:
+            return []
+        one, epoch = sent.to, min(event.epochs.values())
+        pair, ms = one.pair, seen.now_ms - sent.at_ms
+        if sent.part is not None:
+            assert pair.copy is not None
+            pair.refreshed(epoch)
+            told = notices.CopyRefreshed(pair.primary, pair.copy, epoch, event.bytes, ms, event.full)
+            return [
+                told,
+                *self._refreshing(one, self._of(one).refreshed(sent.part, sent.number, epoch, seen.now_ms), seen),
+            ]
+        deploying = pair.phase == "deploying"
+        steps = self._happened(one, about.CopyTaken(sent.number, epoch), seen)
+        if deploying and pair.copy is not None:
+            steps.append(notices.CopyDeployed(pair.primary, pair.copy, epoch, event.bytes, ms))
+        return steps
+
+    def _stands(self, host: HostId, epochs: Mapping[ShardId, Epoch], seen: View) -> list[Step]:
+        """Where both copies stand, under active standby: what both have applied is forgotten."""
+        steps: list[Step] = []
+        for one in self.pairs:
+            if one.pair.standby.mode == "active" and host in one.hosts and one.pair.guarded:
+                stands = one.stands.setdefault(host, {})
+                stands.update({shard: epoch for shard, epoch in epochs.items() if shard in one.shards})
+                both = [one.stands.get(h, {}).get(s, one.pair.stands) for h in one.hosts for s in one.shards]
+                one.pair.refreshed(min(both))
+                refreshes = self._of(one)
+                steps += self._refreshing(one, refreshes.guarded(one.number, one.pair.stands, seen.now_ms), seen)
+                refreshes.paused(one.number)
+        return steps
+
+    def _of(self, one: GuardedShards) -> Refreshes:
+        standby = one.pair.standby
+        key = (standby.refresh.ms, standby.timing)
+        if key not in self.refreshes:
+            self.refreshes[key] = Refreshes(standby.refresh.ms, self.consumers, self.operators, standby.timing)
+        return self.refreshes[key]
+
+    def _refreshing(self, one: GuardedShards, commands: tuple[Refresh | Trim, ...], seen: View) -> list[Step]:
+        return [*self._refresh(commands, seen), *self._forget()]
+
+    def _refresh(self, commands: tuple[Refresh | Trim, ...], seen: View) -> list[Step]:
+        steps: list[Step] = []
+        for command in commands:
+            match command:
+                case Refresh(part, number, since):
+                    one = next(one for one in self.pairs if one.number == part.pair)
+                    assert one.pair.copy is not None
+                    self.numbers += 1
+                    self.sent[self.numbers] = Sent(one, number, seen.now_ms, part)
+                    mine = {s: seen.pipeline.consumed(part.unit) for s in one.shards if self._in(part, s, seen)}
+                    send = do.SendCopy(one.pair.primary, one.pair.copy, self.numbers, mine, full=since is None)
+                    steps.append(send)
+                case Trim():
+                    pass  # what is kept of a unit's input goes by the unit's own acknowledgement (``_forget``)
+                case _:
+                    assert_never(command)
+        return steps
+
+    def _in(self, part: Part, shard: ShardId, seen: View) -> bool:
+        if part.operator is not None:
+            return shard.operator == part.operator
+        return seen.topology.unit_of(shard.operator) == part.unit
+
+    def _forget(self) -> list[Step]:
+        """Rows that tasks keep, up to where all copies of a unit stand."""
+        upto: dict[ShardId, Epoch] = {}
+        for unit, before in self.forgotten.items():
+            acknowledged = min([r.acknowledged(unit) for r in self.refreshes.values()], default=Epoch(0))
+            if acknowledged > before:
+                self.forgotten[unit] = acknowledged
+                mine = [shard for one in self.pairs if unit in one.units for shard in one.shards]
+                upto |= {s: acknowledged for s in mine if s.operator in self.operators[unit]}
+        return [do.ForgetRows(upto)] if upto else []
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        shards = [shard for one in self.pairs for shard in one.shards]
+        assert len(shards) == len(set(shards))
+        for one in self.pairs:
+            one.pair.check()
+        for refreshes in self.refreshes.values():
+            refreshes.check()
+
+
+def _patience_ms(standby: Standby) -> int:
+    """How long a task waits for the host that should answer, before it asks the other one as well."""
+    return 0 if standby.mode == "active" else max(PATIENCE_OF_TASKS_MS, standby.heartbeat.ms)

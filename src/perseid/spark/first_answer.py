@@ -1,0 +1,132 @@
+"""How a task asks a shard that has a standby: its host first, the other one when that is silent; the first answer counts (H4, H5).
+
+The rows are kept on the task's machine before they are sent (``channel.kept_rows``): who takes over makes up what it lacks from them. Each
+place is asked in a thread of its own. A place that refuses because it is suspended is asked again and again, until one of them answers;
+which one may is the controller's to say. An answer is taken whole before a row of it is handed on, so that one that breaks off is nobody's.
+
+Invariant: one answer is handed on. A place that has not answered an earlier request yet is not asked another one.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from perseid.channel.connection import Connection
+from perseid.channel.handshake import connect
+from perseid.channel.protocol import REPLY
+from perseid.engine.messages import ApplyEpoch, RecallAnswer, Request
+from perseid.engine.shard import Refusal
+from perseid.errors import ChannelError
+from perseid.spark.asking import Place, Refused, Target, keep, key_of, take, unreachable
+
+AGAIN_S = 0.02  # a suspended place is asked again after this time
+PASSING = ("suspended", "stale")  # refusals after which another place may answer
+
+Result = list[pa.RecordBatch] | Refusal | ChannelError
+
+_asked: dict[tuple[str, str, int, str], Connection | None] = {}  # places that have not answered yet
+
+
+def first_answer(
+    target: Target, secret: bytes, request: Request, schema: pa.Schema, rows: Sequence[pa.RecordBatch]
+) -> list[pa.RecordBatch]:
+    """The answer of the first place that gives one. Raises ``Unreachable`` or ``Refused``."""
+    results: queue.SimpleQueue[tuple[Place, Result]] = queue.SimpleQueue()
+    said: dict[Place, Result] = {}  # what was no answer
+    waiting: set[Place] = set()
+    probed: set[Place] = set()  # that were asked without the rows
+
+    def ask(place: Place, *, probe: bool) -> None:
+        key = key_of(place.address)
+        if place in waiting or key in _asked:
+            return
+        _asked[key] = None
+        waiting.add(place)
+        (probed.add if probe else probed.discard)(place)
+        asked: Request = request
+        if probe and isinstance(request, ApplyEpoch):
+            asked = RecallAnswer(request.shard, request.epoch, request.version)
+        follow = rows if isinstance(asked, ApplyEpoch) else None
+        arguments = (place, secret, asked, schema, follow, results)
+        threading.Thread(target=_converse, args=arguments, name="perseid-ask", daemon=True).start()
+
+    first, *others = target.places
+    patience_s = target.patience_s
+    ask(first, probe=False)
+    for place in others if not patience_s else ():
+        ask(place, probe=False)
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            place, result = results.get(timeout=max(0.001, until - time.monotonic()))
+        except queue.Empty:
+            until = time.monotonic() + AGAIN_S
+            for place in target.places:
+                ask(place, probe=place is not first or place in said)
+            continue
+        waiting.discard(place)
+        if isinstance(result, list):
+            return result
+        if isinstance(result, Refusal) and result.kind == "gap" and place in probed:
+            ask(place, probe=False)  # it may answer, and has not got the rows yet
+            continue
+        if isinstance(result, Refusal) and result.kind not in PASSING:
+            raise Refused(place.host, result)
+        said[place] = result
+        if not waiting and len(said) == len(target.places):
+            _raise_if_hopeless(target, said)
+        until = min(until, time.monotonic() + AGAIN_S)
+
+
+def _raise_if_hopeless(target: Target, said: dict[Place, Result]) -> None:
+    """If no place will ever answer."""
+    for place in target.places:
+        result = said[place]
+        if isinstance(result, Refusal) and result.kind == "suspended":
+            return
+    for place in target.places:
+        result = said[place]
+        if isinstance(result, ChannelError):
+            raise unreachable(place, result) from result
+    result = said[target.places[0]]
+    assert isinstance(result, Refusal)
+    raise Refused(target.places[0].host, result)
+
+
+def _converse(
+    place: Place,
+    secret: bytes,
+    request: Request,
+    schema: pa.Schema,
+    rows: Sequence[pa.RecordBatch] | None,
+    results: queue.SimpleQueue[tuple[Place, Result]],
+) -> None:
+    """Ask one place, and wait for its whole answer, whether somebody still wants it or not."""
+    key = key_of(place.address)
+    result: Result = ChannelError("the conversation ended")
+    try:
+        connection = take(place.address)
+        if connection is None:
+            connection = connect(place.address, secret, "epochs")
+        try:
+            connection.tell(request)
+            if rows is not None:
+                connection.send_rows(schema, rows)
+            reply = connection.hear(REPLY)
+            result = reply if isinstance(reply, Refusal) else list(connection.receive_rows()[1])
+        except BaseException:
+            connection.close()
+            raise
+        keep(place.address, connection)
+    except ChannelError as error:
+        result = error
+    except Exception as error:
+        result = ChannelError(f"{type(error).__name__}: {error}")
+    finally:
+        del _asked[key]
+        results.put((place, result))
