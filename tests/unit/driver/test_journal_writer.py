@@ -30,6 +30,7 @@ from perseid.vocabulary import (
     Epoch,
     Generation,
     HostId,
+    Offset,
     OperatorName,
     ShardId,
     SourceName,
