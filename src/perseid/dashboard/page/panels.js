@@ -41,7 +41,7 @@ export function State({ root, now }) {
 }
 
 const PARTS = [['ordered', 'waiting for its epoch', 'wait'], ['forked', 'fork', 'fork'], ['synced', 'write', 'write'], ['written', 'sync', 'sync'], ['end', 'others and commit', 'commit']];
-const SHOWN = 60;
+const SHOWN = 60, ROWS = 40;
 
 function Gantt({ one }) {
   const end = Math.max(1, one.end);
@@ -61,7 +61,7 @@ function Gantt({ one }) {
 }
 
 export function Checkpoints({ root, now, chosen, go }) {
-  const { data, error } = useData(`${root}/checkpoints`, now.revision);
+  const { data, error } = useData(`${root}/checkpoints`, now.revision), [most, show] = useState(ROWS);
   const list = data ? data.checkpoints : [];
   const key = chosen || (list.find((c) => c.state === 'committed') || list[0] || {}).key;
   const one = useData(key ? `${root}/checkpoints/${key}` : null, now.revision);
@@ -76,10 +76,11 @@ export function Checkpoints({ root, now, chosen, go }) {
         ${c.awaited_ms > 0 && html`<div><dt>epochs waited for it</dt><dd>${duration(c.awaited_ms)}</dd></div>`}</dl>
       ${c.rows.length > 0 && html`<${Gantt} one=${c} /><p class="note">${c.slowest}.</p>`}</div>`}
     <div class="card scroll tall"><h3>${count(data.of)} ${data.of === 1 ? 'checkpoint' : 'checkpoints'}</h3><table><thead><tr><th class="n">number</th><th>when</th><th class="n">age</th><th>reason</th><th class="n">size</th><th class="n">took</th><th></th></tr></thead>
-      <tbody>${list.map((one) => html`<tr class=${one.key === key ? 'chosen' : ''} onClick=${() => go('checkpoints', one.key)}>
+      <tbody>${list.slice(0, most).map((one) => html`<tr class=${one.key === key ? 'chosen' : ''} onClick=${() => go('checkpoints', one.key)}>
         <td class="n"><button class="link" aria-current=${one.key === key} onClick=${() => go('checkpoints', one.key)}>${one.id}</button></td><td>${clock(one.at_ms)}</td><td class="n">${duration(one.age_ms)}</td>
         <td class="why"><b>${reason(one.reason)}</b> ${one.why}</td><td class="n">${size(one.bytes)}</td><td class="n">${duration(one.ms)}</td>
-        <td>${one.state === 'committed' ? html`<span class="good">✓</span>` : one.state === 'failed' ? html`<span class="bad">✗ ${one.error}</span>` : 'on its way'}</td></tr>`)}</tbody></table></div>
+        <td>${one.state === 'committed' ? html`<span class="good">✓</span>` : one.state === 'failed' ? html`<span class="bad">✗ ${one.error}</span>` : 'on its way'}</td></tr>`)}</tbody></table>
+      ${list.length > most && html`<p><button onClick=${() => show(most + ROWS)}>older ones</button> <span class="note">${count(list.length - most)} more here, ${count(data.of)} in all</span></p>`}</div>
   </section>`;
 }
 
