@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from perseid.clocks import EpochTime, steady_ms
 from perseid.driver.settings import Settings
@@ -31,6 +31,10 @@ class SourceInput:
     max_rows: int | None
     now_ms: Callable[[], int]
     asked_ms: int | None = None
+    waiting: WaitingSource | None = field(init=False)  # the source, if it knows what waits
+
+    def __post_init__(self) -> None:
+        self.waiting = self.source if isinstance(self.source, WaitingSource) else None  # is slow: once, not in every epoch
 
     def end(self, start: Offset) -> Offset:
         self.asked_ms = steady_ms()
@@ -43,8 +47,7 @@ class SourceInput:
 
     def counts(self, start: Offset, end: Offset) -> tuple[int | None, int | None]:
         """Rows of a slice, and rows that wait behind it, as far as they are known."""
-        waiting = self.source.waiting(end) if isinstance(self.source, WaitingSource) else None
-        return self.source.rows(start, end), waiting
+        return self.source.rows(start, end), None if self.waiting is None else self.waiting.waiting(end)
 
     @property
     def pending(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from perseid.checkpoint.notices import Notice, plain
+from perseid.checkpoint.notices import Notice
 from perseid.vocabulary import Attempt, Epoch, OperatorName, SourceName, UnitName
 
 
@@ -34,7 +34,7 @@ class EpochAdmitted(Notice):
             "time_ms": self.time_ms,
             "ms": self.ms,
             **last,
-            **({"sources": plain(self.sources)} if self.sources else {}),
+            **({"sources": {name: list(counts) for name, counts in self.sources.items()}} if self.sources else {}),
         }
 
 
