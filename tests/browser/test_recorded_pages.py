@@ -88,7 +88,9 @@ def test_a_checkpoint_has_a_bar_for_each_shard(page: Page) -> None:
     assert sorted(element.text for element in page.all(".gantt .who")) == sorted(r["shard"] for r in written)
     assert f"Checkpoint {newest['checkpoint']}" in page.text("h3")
     started = {r["checkpoint"] for r in RECORDS if r["kind"] in ("checkpoint_decided", "checkpoint_failed")}
-    assert len(page.all("tbody tr")) == len(started)
+    assert len(page.all("tbody tr")) == 40 < len(started)
+    next(button for button in page.all("button") if button.text == "older ones").click()
+    page.wait(lambda: len(page.all("tbody tr")) == len(started), "all checkpoints")
     other = of_kind("checkpoint_committed")[3]["checkpoint"]
     page.open(f"checkpoints/1-{other}")
     page.wait(lambda: f"Checkpoint {other}" in page.text("h3").splitlines(), "the chosen checkpoint")
@@ -278,5 +280,40 @@ def test_nothing_is_changed_before_it_is_confirmed(chromium: Any, serve: Serve) 
     page.all("#confirm")[0].click()
     page.wait(lambda: requests.pending(store), "the request")
     requests.answer(store, requests.pending(store)[0][0], {"checkpoint": {"id": 99, "bytes": 1, "epochs": {}}})
-    page.wait(lambda: "99" in page.text(".control output"), "the answer")
+    page.wait(lambda: page.text(".control output") == "Checkpoint 99 is taken (1 B).", "the answer")
     assert page.complaints() == []
+
+
+@pytest.mark.parametrize(
+    ("form", "choices", "question", "asked"),
+    [
+        (0, ["rollup"], "Divide rollup among 2 shards?", {"scale": "rollup", "shards": 2}),
+        (1, ["count", "hybrid"], "Give count the standby “hybrid”?", {"standby": "count", "mode": "hybrid"}),
+    ],
+)
+def test_a_form_asks_for_what_was_chosen_and_only_after_yes(
+    chromium: Any, serve: Serve, form: int, choices: list[str], question: str, asked: dict[str, Any]
+) -> None:
+    from selenium.webdriver.support.ui import Select
+
+    from perseid.storage import requests
+
+    dashboard = serve("units", may_control=True)
+    store = dashboard.roots[0].store
+    page = Page(chromium, dashboard.url)
+    page.wait(lambda: page.all(".control form"), "the forms")
+    shown = page.all(".control form")[form]
+    for select, choice in zip(shown.find_elements("css selector", "select"), choices, strict=True):
+        Select(select).select_by_visible_text(choice)
+    for answer in ("no", "yes"):
+        shown.find_element("css selector", "button").click()
+        page.wait(lambda: page.all("[role=alertdialog]"), "the question")
+        assert page.text("[role=alertdialog] p") == question and requests.pending(store) == []
+        next(b for b in page.all("[role=alertdialog] button") if b.text.startswith(answer)).click()
+        if answer == "no":
+            page.wait(lambda: not page.all("[role=alertdialog]"), "the end of the question")
+    page.wait(lambda: requests.pending(store), "the request")
+    ((name, request),) = requests.pending(store)
+    assert request == asked
+    requests.answer(store, name, {"error": "there is no host for it"})
+    page.wait(lambda: "there is no host for it" in page.text(".control output"), "the answer")

@@ -34,7 +34,9 @@ class SourceInput:
     waiting: WaitingSource | None = field(init=False)  # the source, if it knows what waits
 
     def __post_init__(self) -> None:
-        self.waiting = self.source if isinstance(self.source, WaitingSource) else None  # is slow: once, not in every epoch
+        self.waiting = (
+            self.source if isinstance(self.source, WaitingSource) else None
+        )  # is slow: once, not in every epoch
 
     def end(self, start: Offset) -> Offset:
         self.asked_ms = steady_ms()

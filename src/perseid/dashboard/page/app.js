@@ -33,16 +33,24 @@ function Head({ now, lost }) {
     <dl>${facts.map(([id, name, value]) => html`<div><dt>${name}</dt><dd id=${id}>${value}</dd></div>`)}</dl></header>`;
 }
 
+// What the application answered, as a sentence.
+function done({ checkpoint, scaled, standby, stopping }) {
+  if (checkpoint) return `Checkpoint ${checkpoint.id} is taken (${size(checkpoint.bytes)}).`;
+  if (scaled) return `${scaled.operator} has ${scaled.shards} shards instead of ${scaled.before}; its input paused for ${duration(scaled.pause_ms)}.`;
+  if (standby) return `${standby.operator} has the standby “${standby.mode}”.`;
+  return stopping ? 'The application ends.' : 'Done.';
+}
+
 function Control({ root, now }) {
   const [asked, ask] = useState(null), [said, say] = useState(''), [busy, work] = useState(false);
   const operators = now.graph.nodes.filter((n) => n.kind === 'operator');
-  const send = async () => { work(true); try { const answer = await control(root, { ...asked, confirmed: true }); say('Done: ' + JSON.stringify(answer)); } catch (error) { say(error.message); } work(false); ask(null); };
+  const send = async () => { work(true); try { const answer = await control(root, { ...asked, confirmed: true }); say(done(answer)); } catch (error) { say(error.message); } work(false); ask(null); };
   const what = asked && { checkpoint: 'Take a checkpoint now?', scale: `Divide ${asked.operator} among ${asked.shards} shards?`, standby: `Give ${asked.operator} the standby “${asked.mode}”?${asked.mode === 'none' ? ' Its copies are dropped.' : ''}`, stop: 'Stop the application? It finishes what it has begun and takes a last checkpoint.' }[asked.action];
   return html`<div class="control"><button onClick=${() => ask({ action: 'checkpoint' })}>checkpoint now</button>
     <form onSubmit=${(e) => { e.preventDefault(); const f = new FormData(e.target); ask({ action: 'scale', operator: f.get('operator'), shards: Number(f.get('shards')) }); }}>
-      <select name="operator" aria-label="Operator">${operators.map((o) => html`<option>${o.name}</option>`)}</select><input name="shards" aria-label="Shards" type="number" min="1" max="256" value="2" /><button>scale</button></form>
+      <select name="operator" aria-label="Operator">${operators.map((o) => html`<option value=${o.name}>${o.name}</option>`)}</select><input name="shards" aria-label="Shards" type="number" min="1" max="256" value="2" /><button>scale</button></form>
     <form id="standby-form" onSubmit=${(e) => { e.preventDefault(); const f = new FormData(e.target); ask({ action: 'standby', operator: f.get('operator'), mode: f.get('mode') }); }}>
-      <select name="operator" aria-label="Operator for standby">${operators.map((o) => html`<option>${o.name}</option>`)}</select><select name="mode" aria-label="Standby">${['none', 'active', 'passive', 'hybrid'].map((m) => html`<option>${m}</option>`)}</select><button>standby</button></form>
+      <select name="operator" aria-label="Operator for standby">${operators.map((o) => html`<option value=${o.name}>${o.name}</option>`)}</select><select name="mode" aria-label="Standby">${['none', 'active', 'passive', 'hybrid'].map((m) => html`<option value=${m}>${m}</option>`)}</select><button>standby</button></form>
     <button class="danger" onClick=${() => ask({ action: 'stop' })}>stop</button>
     ${said && html`<output>${said}</output>`}
     ${asked && html`<div class="shade" onKeyDown=${(e) => e.key === 'Escape' && ask(null)}><div class="dialog" role="alertdialog" aria-modal="true" aria-label=${what}><p>${what}</p>
