@@ -94,6 +94,7 @@ def test_a_checkpoint_has_a_bar_for_each_shard(page: Page) -> None:
     other = of_kind("checkpoint_committed")[3]["checkpoint"]
     page.open(f"checkpoints/1-{other}")
     page.wait(lambda: f"Checkpoint {other}" in page.text("h3").splitlines(), "the chosen checkpoint")
+    page.browser.execute_script("document.querySelector('.tall').scrollTop = 0")
     picture(page, "checkpoints", height=900)
 
 

@@ -72,7 +72,7 @@ export function Chart({ title, note, t, series, format, bands = [], marks = [], 
       scales: { x: { time: true }, y: { range: (u, low, high) => [0, high > 0 ? high * 1.12 : 1] } },
       axes: [
         { ...axis, space: 70, size: 28, values: [[86400, '{YYYY}-{MM}-{DD}'], [3600, '{HH}:{mm}'], [60, '{HH}:{mm}'], [1, '{HH}:{mm}:{ss}'], [0.001, '{HH}:{mm}:{ss}']].map(([s, f]) => [s, f, null, null, null, null, null, null, 1]) },
-        { ...axis, size: 64, ...(steps ? { incrs: steps } : {}), values: (u, ticks) => ticks.map(format) },
+        { ...axis, size: 64, space: height < 200 ? 22 : 30, ...(steps ? { incrs: steps } : {}), values: (u, ticks) => ticks.map(format) },
       ],
       series: [
         { label: '', value: (u, at) => (at == null ? 'now' : day(at * 1000)) },

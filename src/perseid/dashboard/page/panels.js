@@ -78,7 +78,7 @@ export function Checkpoints({ root, now, chosen, go }) {
     <div class="card scroll tall"><h3>${count(data.of)} ${data.of === 1 ? 'checkpoint' : 'checkpoints'}</h3><table><thead><tr><th class="n">number</th><th>when</th><th class="n">age</th><th>reason</th><th class="n">size</th><th class="n">took</th><th></th></tr></thead>
       <tbody>${list.slice(0, most).map((one) => html`<tr class=${one.key === key ? 'chosen' : ''} onClick=${() => go('checkpoints', one.key)}>
         <td class="n"><button class="link" aria-current=${one.key === key} onClick=${() => go('checkpoints', one.key)}>${one.id}</button></td><td>${clock(one.at_ms)}</td><td class="n">${duration(one.age_ms)}</td>
-        <td class="why"><b>${reason(one.reason)}</b> ${one.why}</td><td class="n">${size(one.bytes)}</td><td class="n">${duration(one.ms)}</td>
+        <td class="why" title=${one.why}><b>${reason(one.reason)}</b> ${one.why}</td><td class="n">${size(one.bytes)}</td><td class="n">${duration(one.ms)}</td>
         <td>${one.state === 'committed' ? html`<span class="good">✓</span>` : one.state === 'failed' ? html`<span class="bad">✗ ${one.error}</span>` : 'on its way'}</td></tr>`)}</tbody></table>
       ${list.length > most && html`<p><button onClick=${() => show(most + ROWS)}>older ones</button> <span class="note">${count(list.length - most)} more here, ${count(data.of)} in all</span></p>`}</div>
   </section>`;
