@@ -244,9 +244,9 @@ class StandbySteps:
         """Look for hosts for the copies that are wanted."""
         steps: list[Step] = []
         for standby in {one.pair.standby: None for one in self.pairs if one.pair.wants_copy(seen.now_ms)}:
-            mine = [one for one in self.pairs if one.pair.standby == standby]
+            mine = [one for one in self.pairs if one.pair.standby == standby and one.pair.primary in seen.hosts]
             primaries = {one.pair.primary for one in mine}
-            current = {one.pair.primary: one.pair.copy for one in mine if one.pair.copy is not None}
+            current = {one.pair.primary: one.pair.copy for one in mine if one.pair.copy in seen.hosts}
             hosts = {host: place for host, place in self.places.items() if host in seen.hosts}
             busy = {host for host in hosts if seen.routing.shards_on(host)}
             placement = place_copies(primaries, hosts, share=standby.share, busy=busy, current=current)
@@ -321,10 +321,8 @@ class StandbySteps:
                     self.forgotten.setdefault(unit, Epoch(0))
                 return [ShardsGuarded(shards, host, (to,), _patience_ms(pair.standby))]
             case wants.Guard():
-                steps = self._refreshing(one, refreshes.guarded(one.number, pair.stands, seen.now_ms), seen)
-                if not pair.standby.refreshes:
-                    refreshes.paused(one.number)  # it gets every epoch
-                return steps
+                ready = refreshes.guarded if pair.standby.refreshes else refreshes.stood
+                return self._refreshing(one, ready(one.number, pair.stands, seen.now_ms), seen)
             case wants.Switch(primary, copy):
                 refreshes.paused(one.number)
                 silent_ms = seen.now_ms - pair.silent.get(primary, seen.now_ms)
@@ -430,8 +428,7 @@ class StandbySteps:
                 both = [one.stands.get(h, {}).get(s, one.pair.stands) for h in one.hosts for s in one.shards]
                 one.pair.refreshed(min(both))
                 refreshes = self._of(one)
-                steps += self._refreshing(one, refreshes.guarded(one.number, one.pair.stands, seen.now_ms), seen)
-                refreshes.paused(one.number)
+                steps += self._refreshing(one, refreshes.stood(one.number, one.pair.stands, seen.now_ms), seen)
         return steps
 
     def _of(self, one: GuardedShards) -> Refreshes:
@@ -481,7 +478,7 @@ class StandbySteps:
     def check(self) -> None:
         """Assert the invariants."""
         shards = [shard for one in self.pairs for shard in one.shards]
-        assert len(shards) == len(set(shards))
+        assert len(shards) == len(set(shards)), f"shards in two pairs: {shards}"
         for one in self.pairs:
             one.pair.check()
         for refreshes in self.refreshes.values():

@@ -94,6 +94,12 @@ class Refreshes:
             copy.has, copy.paused = max(copy.has, epoch), False
         return self._advance(now_ms)
 
+    def stood(self, pair: int, epoch: Epoch, now_ms: int) -> tuple[Command, ...]:
+        """The copy, which gets every epoch and is never refreshed, has applied this one."""
+        for copy in self._of(pair):
+            copy.has = max(copy.has, epoch)
+        return self._advance(now_ms)
+
     def paused(self, pair: int) -> None:
         """The copy answers: it is not refreshed, and what it and the primary may need is not trimmed. It works itself, so that the
         next refresh is a full one."""
