@@ -316,7 +316,8 @@ class StandbySteps:
                 one.waiting, one.made_up = command, None
                 one.mark = {unit: seen.pipeline.units[unit].tried for unit in one.units}
                 if pair.standby.guards:
-                    refreshes.deploying(one.number, one.units, min(upto.values()), seen.now_ms)
+                    finished = {unit: seen.pipeline.units[unit].finished for unit in one.units}
+                    refreshes.deploying(one.number, finished, seen.now_ms)
                 for unit in one.units:
                     self.forgotten.setdefault(unit, Epoch(0))
                 return [ShardsGuarded(shards, host, (to,), _patience_ms(pair.standby))]
@@ -350,6 +351,7 @@ class StandbySteps:
                 one.made_up = {unit: seen.pipeline.units[unit].finished for unit in one.units}
                 one.stands = {}
                 return [
+                    *([CheckpointGivenUp(f"host {old} is gone")] if seen.checkpoints.busy else []),
                     ShardsGuarded(shards, promoted),
                     do.AnswerShards(promoted, upto),
                     notices.GivenUp(old, promoted, reason),
@@ -447,7 +449,8 @@ class StandbySteps:
             match command:
                 case Refresh(part, number, since):
                     one = next(one for one in self.pairs if one.number == part.pair)
-                    assert one.pair.copy is not None
+                    if one.pair.copy is None:
+                        continue  # it was lost in the same step, and what is to follow from that will
                     self.numbers += 1
                     self.sent[self.numbers] = Sent(one, number, seen.now_ms, part)
                     mine = {s: seen.pipeline.consumed(part.unit) for s in one.shards if self._in(part, s, seen)}
