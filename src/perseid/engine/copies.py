@@ -1,7 +1,7 @@
 """Second copies of other hosts' shards on a host, and its own shards while another host answers for them (H2, H5).
 
 A copy is a shard that does not answer. It is replaced as a whole by what its primary sends, and becomes a shard when the driver says so; a
-shard that is suspended becomes a copy. A copy under active standby (``both``) answers beside its primary.
+shard that is suspended becomes a copy. State that comes back to a primary replaces the primary's, whether it is suspended yet or not. A copy under active standby (``both``) answers beside its primary.
 
 Invariant: a shard is a host's own or a copy, never both; a copy is of one epoch, with all of its state.
 """
@@ -78,18 +78,22 @@ class Copies(Generic[Live, Rows, Answer]):
         """What another host sent, all of it or nothing. Returns why not, if so."""
         for one in received:
             shard = one.entry.shard
-            if shard in self._own and not message.back:
+            own = self._own.get(shard)
+            if own is not None and not message.back:
                 return f"shard {shard} is this host's own"
-            before = self._own.get(shard) or self.shards.get(shard)
+            if own is not None and own.log.applied > one.entry.epoch:
+                return f"shard {shard} has gone on: it stands at epoch {own.log.applied}"
+            before = own or self.shards.get(shard)
             if before is not None and before.log.version > one.entry.version:
                 return f"shard {shard}: what was sent is older than what is here"
         for one in received:
             entry = one.entry
-            before = self._own.pop(entry.shard, None) or self.shards.get(entry.shard)
+            place = self._own if entry.shard in self._own else self.shards
+            before = place.get(entry.shard)
             if before is not None:
                 self._effects.let_go(before.live)
                 self._effects.forget_answers(before.log.answers.values())
-            self.shards[entry.shard] = self._made(entry, one, before, both=message.answers)
+            place[entry.shard] = self._made(entry, one, before, both=message.answers)
         return ""
 
     def _made(

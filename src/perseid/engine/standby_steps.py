@@ -407,7 +407,8 @@ class StandbySteps:
         one, epoch = sent.to, min(event.epochs.values())
         pair, ms = one.pair, seen.now_ms - sent.at_ms
         if sent.part is not None:
-            assert pair.copy is not None
+            if event.host != pair.copy:
+                return []  # that copy is no more
             pair.refreshed(epoch)
             told = notices.CopyRefreshed(pair.primary, pair.copy, epoch, event.bytes, ms, event.full)
             return [
