@@ -21,6 +21,7 @@ from perseid.errors import FaultBeyondRun, SettingsError, SimulationError
 from perseid.simulation.faults import FaultPlan, from_json
 from perseid.simulation.runs import Outcome, Summary, read_seed_file, simulate_seeds, write_seed_file
 from perseid.simulation.scenario import Options
+from perseid.standby.modes import standby_mode
 
 STORY_LINES = 60
 ROUTINE = ("checkpoint_committed", "snapshots_ordered", "snapshots_forked", "trimmed")
@@ -33,6 +34,9 @@ def simulate(
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of every run.")] = 200,
     scheme: Annotated[
         str | None, typer.Option(help="Checkpoint scheme, e.g. parallel or source; by default drawn.")
+    ] = None,
+    standby: Annotated[
+        str | None, typer.Option(help="Standby of every operator: none, hybrid, active or passive; by default drawn.")
     ] = None,
     fix: Annotated[
         list[str] | None,
@@ -70,7 +74,8 @@ def simulate(
             asked = Question(model, hosts, scheme, days, seed=first, jobs=jobs)
             what_if(asked, json_path=json_path, plot_path=plot_path)
             return
-        options = Options(hosts, epochs, scheme, _plan(faults), _settings(fix or []))
+        mode = standby_mode(standby).mode if standby is not None else None
+        options = Options(hosts, epochs, scheme, _plan(faults), mode, _settings(fix or []))
         numbers = list(range(first, first + seeds))
         if repeat is not None:
             numbers, options = read_seed_file(repeat)
@@ -178,6 +183,8 @@ def repeat_command(outcome: Outcome, options: Options, plan: Path | None = None)
         parts += ["--hosts", str(options.hosts)]
     if options.scheme is not None:
         parts += ["--scheme", options.scheme]
+    if options.standby is not None:
+        parts += ["--standby", options.standby]
     for name, number in options.settings.items():
         parts += ["--set", f"{name}={number}"]
     if options.faults is not None:

@@ -30,6 +30,7 @@ class Disk:
     """Of one machine."""
 
     input: dict[tuple[str, ShardId], Kept] = field(default_factory=dict)  # by the folder of a host
+    rows: dict[tuple[int, ShardId], Kept] = field(default_factory=dict)  # that tasks of a driver keep, by generation
     copies: dict[str, Snapshot] = field(default_factory=dict)  # of snapshots, by their path under the root
     backups: dict[tuple[str, str], Snapshot] = field(
         default_factory=dict
@@ -38,5 +39,6 @@ class Disk:
     def lost(self) -> None:
         """The machine went down with it."""
         self.input.clear()
+        self.rows.clear()
         self.copies.clear()
         self.backups.clear()

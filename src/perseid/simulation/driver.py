@@ -16,7 +16,7 @@ from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine import messages as msg
 from perseid.engine import notices
-from perseid.engine.host_messages import event_of, snapshot_message
+from perseid.engine.host_messages import event_of, snapshot_message, standby_message
 from perseid.engine.notices import Outcome
 from perseid.engine.root_history import history, partitioned, usable
 from perseid.engine.settings import RootHistory
@@ -26,10 +26,11 @@ from perseid.engine.unit_job import TaskFailed
 from perseid.graph.topology import UnitShape
 from perseid.scaling.routing import RoutingTable
 from perseid.simulation.admission import SimulatedAdmission, SimulatedLedger
+from perseid.simulation.copies import Hearts, Stuck, first_answer
 from perseid.simulation.disk import Came
 from perseid.simulation.host import Host, Link
 from perseid.simulation.hosts import Hosts
-from perseid.simulation.jobs import EpochJob, Job, ReplayJob, Stuck, rebuilt
+from perseid.simulation.jobs import EpochJob, Job, ReplayJob, rebuilt
 from perseid.simulation.loads import Loads
 from perseid.simulation.oracle import in_order, outlets
 from perseid.simulation.reports import SimulatedReports
@@ -77,6 +78,7 @@ class SimulatedDriver:
         )
         self.streams = StreamStore({s.name: s.preservation for s in self.topology.streams}, self.blocks)
         self.hosts = Hosts(self)
+        self.hearts = Hearts(self)
         self.backups = HostBackups(
             self.topology, self.hosts.send, self._addresses, lambda *_: None, lambda: self.controller.routing
         )
@@ -168,6 +170,11 @@ class SimulatedDriver:
             return
         if not self.asleep:
             self.hosts.beat(self.clock.now_ms)
+            self.hearts.look(self.clock.now_ms)
+            for host in self.hosts.living.values():
+                stands = host.logic.stands() if host.alive and host.machine.well(self.clock.now_ms) else None
+                if stands is not None:
+                    self.hosts.word(host, stands)
             self.handle(on.Ticked())
             if self.fenced and self.world.random.random() < 0.2:  # as when the lease is renewed
                 self.handle(on.FatalError("another driver has taken over"))
@@ -212,6 +219,14 @@ class SimulatedDriver:
             case do.ReleaseHost(host):
                 self.hosts.release(self.hosts.all[host])
                 self.backups.lost(host)
+            case do.SendCopy(host) | do.AnswerShards(host) | do.SuspendShards(host) | do.StartHeart(host):
+                message = standby_message(command, self._addresses())
+                if message is not None:
+                    self.hosts.send(host, message)
+                elif isinstance(command, do.SendCopy):
+                    self.tell(on.CopyNotTaken(command.number, f"host {command.to} is gone"), 1)
+            case do.ForgetRows(upto):
+                self.hosts.broadcast(msg.ForgetRows(upto))
             case do.WritePartition():
                 self.world.witness.divided(self, command)
                 self.storage_worker.submit(command)
@@ -273,7 +288,8 @@ class SimulatedDriver:
     def reach(self, routing: RoutingTable, shards: Iterable[ShardId]) -> None:
         """Raise ``TaskFailed`` if a task cannot reach one of these shards' hosts, ``Stuck`` if it has to wait for it."""
         now = self.clock.now_ms
-        for id, shard in {routing.routes[shard].host: shard for shard in shards}.items():
+        alone = [shard for shard in shards if not routing.routes[shard].standbys]
+        for id, shard in {routing.routes[shard].host: shard for shard in alone}.items():
             assert id is not None
             host = self.hosts.all[id]
             if not host.alive or now < host.machine.cut_off_ms:
@@ -283,6 +299,8 @@ class SimulatedDriver:
 
     def ask(self, routing: RoutingTable, request: msg.Request, rows: Came | None) -> State:
         """Ask a shard. Raises ``TaskFailed`` or ``Stuck``."""
+        if routing.routes[request.shard].standbys:
+            return first_answer(self, routing.routes[request.shard], request, rows)
         id = routing.routes[request.shard].host
         assert id is not None
         host = self.hosts.all[id]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from perseid.engine import events as on
 from perseid.engine.host import HostMachine
-from perseid.engine.host_effects import Done, Finished, Loaded, Raised, Untouched
+from perseid.engine.host_effects import Captured, Done, Finished, Loaded, Raised, Untouched
 from perseid.engine.messages import (
     Address,
     ApplyEpoch,
@@ -25,11 +25,14 @@ from perseid.engine.messages import (
     Report,
     Restore,
     Saved,
+    SendCopy,
     ShardToSave,
     ToHost,
 )
 from perseid.engine.messages import Snapshot as TakeSnapshot
 from perseid.errors import StorageFailed
+from perseid.simulation.checkers import broken
+from perseid.simulation.copies import CopyLines
 from perseid.simulation.disk import Came
 from perseid.simulation.root import Snapshot
 from perseid.simulation.site import Machine, lasting
@@ -91,6 +94,7 @@ class HostWorld:
         self._clock, self._root = driver.clock, driver.root
         self._disk, self._folder, self._copied = host.machine.disk, host.folder, driver.world.scenario.copies
         self._loaded: list[tuple[ShardId, SlotRange, Epoch, State]] = []
+        self._lines = CopyLines(driver, host)
 
     def send(self, message: FromHost) -> None:
         self._driver.hosts.word(self._host, message)
@@ -259,6 +263,32 @@ class HostWorld:
         if self._copied:
             self._disk.copies[entry.path] = saved
         return Saved(checkpoint, saved)
+
+    # -- second copies --------------------------------------------------------------------------------------------
+
+    def capture(
+        self, shard: Live, answers: Mapping[Epoch, State], before: object
+    ) -> tuple[tuple[object, State, dict[Epoch, State]], State]:
+        return (before, shard.state, dict(answers)), shard.state
+
+    def change(self, shard: Live, changes: object) -> None:
+        both: Any = changes
+        before, now = both
+        if shard.state != before:
+            broken("copies", f"shard {shard.shard}: changes to another state than the copy has")
+        shard.state = now
+
+    def send_copy(self, command: SendCopy, shards: Sequence[Captured]) -> None:
+        self._lines.send(command, shards)
+
+    def read_rows(self, shard: ShardId, epoch: Epoch, peers: Sequence[Address]) -> tuple[ApplyEpoch, Came] | None:
+        return self._lines.read_rows(shard, epoch, peers)
+
+    def forget_rows(self, upto: Mapping[ShardId, Epoch]) -> None:
+        self._lines.forget_rows(upto)
+
+    def start_heart(self, beat_ms: int) -> None:
+        self._driver.hearts.wanted(self._host.id, beat_ms)
 
     # -- backups --------------------------------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ class Hosts:
         self.all[id] = self.living[id] = host
         self.homes.came(Home(id, host.address.machine, host.folder))
         world.process_started(host)
-        self._arrives(host, on.HostRegistered(id))
+        self._arrives(host, on.HostRegistered(id, str(machine.number), str(machine.number)))
 
     def drop(self, host: Host) -> None:
         """Given up: its connection is closed. It ends when it sees that, and does what it likes until then."""

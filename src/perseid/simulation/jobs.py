@@ -28,6 +28,7 @@ from perseid.engine.unit_job import (
 from perseid.errors import PerseidError, PropertyBroken
 from perseid.scaling.routing import Route, RoutingTable
 from perseid.simulation.checkers import broken
+from perseid.simulation.copies import Stuck
 from perseid.simulation.disk import Came
 from perseid.simulation.streams import Block
 from perseid.simulation.values import NO_ROWS, Rows, State, answers, event_time_ms, share, together
@@ -49,10 +50,6 @@ class JobFailed(Exception):
     ) -> None:
         super().__init__(message)
         self.kind, self.message, self.hosts, self.shards = kind, message, hosts, shards
-
-
-class Stuck(Exception):
-    """A host does not answer; the task waits."""
 
 
 class Job:

@@ -19,6 +19,7 @@ from perseid.checkpoint.schemes import (
     source_replay,
     upstream_backup,
 )
+from perseid.duration import every
 from perseid.engine.admission import AdmissionRules
 from perseid.engine.settings import EngineSettings
 from perseid.errors import SettingsError
@@ -28,6 +29,7 @@ from perseid.simulation import graphs, loads
 from perseid.simulation.faults import CutOff, Driver, Fault, FaultPlan, Kill, Pause, Planned, Slow, Storage, Trouble
 from perseid.simulation.loads import Load
 from perseid.simulation.site import Site, Target
+from perseid.standby.modes import Mode, Standby, Timing
 from perseid.vocabulary import SLOTS, OperatorName
 
 _RECORDED = [(n / 10, (n * 137) % 11) for n in range(100)]
@@ -54,6 +56,7 @@ class Times:
     replay: Range = (2, 60)  # one job of a replay
     snapshot: Range = (5, 300)
     restore: Range = (5, 200)
+    copy: Range = (1, 60)  # of a host's state on its way to another
     start: Range = (50, 900)  # of a host
     storage: Range = (1, 10)
     lease: int = 10_000
@@ -71,10 +74,11 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """At this moment somebody wants a checkpoint, or (``restored``) the shards of an operator to be made anew."""
+    """At this moment somebody wants a checkpoint, or (``restored``) the shards of an operator to be made anew, or another standby."""
 
     at_ms: int
     restored: OperatorName | None = None
+    standby: tuple[OperatorName, Standby] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,7 @@ class Options:
     epochs: int = 200
     scheme: str | None = None
     faults: FaultPlan | None = None
+    standby: Mode | None = None  # of every operator; None: drawn
     settings: Mapping[str, int] = field(default_factory=dict)  # queue, keep, spares, heartbeat_ms, period_ms, shards
 
 
@@ -176,6 +181,9 @@ def drawn(seed: int, options: Options | None = None) -> Scenario:
     rules = AdmissionRules(draw.choice([None, None, None, 5, 80]), draw.random() < 0.2)
     asks = drawn_asks(draw, topology, options.epochs * 60)
     copies = draw.random() < 0.3
+    standby = {o: drawn_standby(draw, options.standby, settings.heartbeat_ms) for o in sorted(topology.operators)}
+    settings = replace(settings, standby={o: s for o, s in standby.items() if s.guards})
+    asks += drawn_changes(draw, options.standby, topology, options.epochs * 60, settings.heartbeat_ms)
     scenario = Scenario(
         seed,
         topology,
@@ -213,6 +221,31 @@ def drawn_asks(draw: random.Random, topology: Topology, span_ms: int) -> tuple[A
     moments = sorted(draw.randint(100, max(101, span_ms)) for _ in range(draw.choice([0, 0, 0, 1, 3])))
     operators = sorted(topology.operators)
     return tuple(Ask(at_ms, draw.choice([None, draw.choice(operators)])) for at_ms in moments)
+
+
+def drawn_standby(draw: random.Random, mode: Mode | None, heartbeat_ms: int) -> Standby:
+    """What stands ready for an operator: in most worlds nothing."""
+    modes: list[Mode] = ["none", "none", "none", "none", "none", "hybrid", "active", "passive"]
+    drawn = draw.choice(modes)
+    chosen = drawn if mode is None else mode
+    heartbeat = every(milliseconds=max(20, heartbeat_ms))
+    give_up = every(milliseconds=2 * heartbeat_ms + draw.choice([100, 1_000, 5_000]))
+    refresh, share = every(milliseconds=draw.choice([50, 300, 1_000])), draw.choice([1, 2, 5])
+    timings: list[Timing] = ["sweeping", "sweeping", "individual", "synchronous"]
+    timing = draw.choice(timings)
+    if chosen == "none":
+        return Standby("none")
+    return Standby(chosen, heartbeat, give_up, refresh, share, timing)
+
+
+def drawn_changes(
+    draw: random.Random, mode: Mode | None, topology: Topology, span_ms: int, heartbeat_ms: int
+) -> tuple[Ask, ...]:
+    """Now and then somebody wants another standby while the application runs."""
+    moments = sorted(draw.randint(100, max(101, span_ms)) for _ in range(draw.choice([0, 0, 0, 0, 1, 2])))
+    operators = sorted(topology.operators)
+    changes = [(at_ms, draw.choice(operators), drawn_standby(draw, None, heartbeat_ms)) for at_ms in moments]
+    return tuple([Ask(at_ms, standby=(operator, standby)) for at_ms, operator, standby in changes if mode is None])
 
 
 def drawn_load(draw: random.Random, topology: Topology, span_ms: int) -> Load | None:

@@ -12,7 +12,7 @@ from perseid.engine.root_history import needs
 from perseid.engine.storage_steps import StorageSteps
 from perseid.engine.unit_job import TaskFailed
 from perseid.errors import PerseidError, PropertyBroken
-from perseid.simulation.jobs import Stuck
+from perseid.simulation.copies import Stuck
 from perseid.simulation.root import Manifest
 from perseid.vocabulary import CheckpointId, Offset, OperatorName, SourceName
 

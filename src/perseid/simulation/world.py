@@ -231,6 +231,9 @@ class World:
     def ask_for_state(self, number: int, ask: Ask) -> None:
         """Somebody wants a checkpoint now, or the newest one restored."""
         if self.driver is not None and not self.done:
+            if ask.standby is not None:
+                self.driver.handle(on.StandbyRequested(number, *ask.standby))
+                return
             wanted = (
                 on.RestoreRequested(number, ask.restored)
                 if ask.restored is not None

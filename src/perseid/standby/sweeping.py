@@ -83,15 +83,21 @@ class Refreshes:
 
     # -- pairs ----------------------------------------------------------------------------------------------------
 
-    def deploying(self, pair: int, units: Iterable[UnitName], epoch: Epoch, now_ms: int) -> None:
-        """A copy of a pair's shards is being made: what comes after this epoch is not trimmed until the copy has it."""
-        for part in self._parts(pair, units):
-            self.copies[part] = _Copy(epoch, self._first_ms(part, now_ms), now_ms, paused=True)
+    def deploying(self, pair: int, done: Mapping[UnitName, Epoch], now_ms: int) -> None:
+        """A copy of a pair's shards is being made: what comes after these epochs is not trimmed until the copy has it."""
+        for part in self._parts(pair, done):
+            self.copies[part] = _Copy(done[part.unit], self._first_ms(part, now_ms), now_ms, paused=True)
 
     def guarded(self, pair: int, epoch: Epoch, now_ms: int) -> tuple[Command, ...]:
         """The copy is deployed, or suspended again, and needs only what comes after this epoch (``Pair.needs_after``)."""
         for copy in self._of(pair):
             copy.has, copy.paused = max(copy.has, epoch), False
+        return self._advance(now_ms)
+
+    def stood(self, pair: int, epoch: Epoch, now_ms: int) -> tuple[Command, ...]:
+        """The copy, which gets every epoch and is never refreshed, has applied this one."""
+        for copy in self._of(pair):
+            copy.has = max(copy.has, epoch)
         return self._advance(now_ms)
 
     def paused(self, pair: int) -> None:
@@ -117,7 +123,10 @@ class Refreshes:
     def put_back(self, epochs: Mapping[UnitName, Epoch]) -> None:
         """The whole application went back to these epochs: no copy is worth anything."""
         self.copies, self.running, self.done = {}, {}, dict(epochs)
-        self.trimmed = {unit: min(upto, epochs.get(unit, upto)) for unit, upto in self.trimmed.items()}
+        self.trimmed = {
+            unit: min([upto, *(epochs.get(consumer, upto) for consumer in self.consumers[unit])])
+            for unit, upto in self.trimmed.items()
+        }
 
     def refreshed(self, part: Part, number: int, epoch: Epoch, now_ms: int) -> tuple[Command, ...]:
         """The copy has a part's state as of this epoch."""
