@@ -21,8 +21,9 @@ from perseid.errors import GraphError, OperatorFailed
 from perseid.operators.event_time import event_times
 from perseid.operators.grouping import Groups
 from perseid.operators.operator import Operator
+from perseid.processor.frames import Frames, as_frames, frames_to_table
 from perseid.processor.handle import TTL_TIMER, Forms, Handle, Record, TimeMode
-from perseid.processor.rows import Cut, Frames, as_frames, as_rows, frames_to_table, rows_to_table
+from perseid.processor.rows import Cut, as_rows, rows_to_table
 from perseid.processor.stored import StoredForm
 from perseid.processor.variables import without_expired
 from perseid.state.fields import state
