@@ -22,6 +22,12 @@ TTL_TIMER = "perseid-ttl"  # the name of the timer at which a key's expired valu
 _TIME_MODES = {"None": "NoTime", "ProcessingTime": "ProcessingTime", "EventTime": "EventTime"}  # as Spark's errors say
 
 
+_METHODS = (
+    *("getValueState", "getListState", "getMapState", "deleteIfExists"),
+    *("registerTimer", "deleteTimer", "listTimers"),
+)
+
+
 class _NoKey(Record):
     """The record outside of a key: whoever asks for something in it is told."""
 
@@ -54,6 +60,9 @@ class Handle(StatefulProcessorHandle):
         self._key: Hashable = None
         self._is_new = False
         self.record: Record = NO_KEY  # the current key's; an empty one is not in ``records``
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"StatefulProcessorHandle.{name}: Perseid's handle has {', '.join(_METHODS)}")
 
     # -- the current key ------------------------------------------------------------------------------------------
 

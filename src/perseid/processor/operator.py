@@ -18,7 +18,7 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulP
 from pyspark.sql.types import StructType
 
 from perseid.errors import GraphError, OperatorFailed
-from perseid.operators.event_time import event_times
+from perseid.operators.event_time import EventTime, event_times
 from perseid.operators.grouping import Groups
 from perseid.operators.operator import Operator
 from perseid.processor.frames import Frames, as_frames, frames_to_table
@@ -79,6 +79,13 @@ class SparkProcessor(Operator):
         self._frames = Frames()
         self._wakes = True
         self._forms: Forms | None = None
+
+    def _mistakes(self, event_time: EventTime | None) -> Iterable[str]:
+        if self.mode == "EventTime" and event_time is None:
+            yield (
+                f"{self._class.__name__} has time_mode='EventTime' and would never see a watermark:"
+                " give stateful() event_time=perseid.event_time(column, delay=…)"
+            )
 
     def prepare(self, spark: SparkSession) -> None:
         """In the driver, before the start: call ``init`` once, as Spark does, and parse the schemas that are text."""

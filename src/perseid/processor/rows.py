@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ Cut = Callable[[int, int], Iterator[Any]]
 
 def as_rows(table: pa.Table) -> Cut:
     """An iterator of `Row` objects."""
-    make = partial(tuple.__new__, _row_type(table.column_names))
+    make = partial(tuple.__new__, _row_type(tuple(table.column_names)))
     values = list(zip(*map(values_of, table.columns), strict=True))
 
     def cut(start: int, count: int) -> Iterator[Row]:
@@ -32,12 +32,13 @@ def as_rows(table: pa.Table) -> Cut:
     return cut
 
 
-def _row_type(names: list[str]) -> type[Row]:
+@cache
+def _row_type(names: tuple[str, ...]) -> type[Row]:
     """A `Row` with these columns. Pickled and copied, its objects are plain ones of Spark's."""
     numbered = [f"c{place}" for place in range(len(names))]
-    getters = vars(namedtuple("Numbered", numbered))
+    places = namedtuple("places", numbered)  # type: ignore[misc]
     # as in Spark, a method of Row hides a column of its name, and the first of two columns is found
-    columns = [(name, getters[number]) for name, number in zip(names, numbered, strict=True)]
+    columns = [(name, getattr(places, number)) for name, number in zip(names, numbered, strict=True)]
     found = {name: get for name, get in reversed(columns) if not hasattr(Row, name) and name[:2] != "__"}
     return type("Row", (Row,), {**found, "__fields__": Row(*names)})
 

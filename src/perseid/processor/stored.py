@@ -8,6 +8,7 @@ values stay in Python, so this module gives them the same form.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,9 @@ def _by_type(kind: T.DataType) -> Convert:
             return _text
         case T.BinaryType():
             return lambda value: bytes(value) if isinstance(value, (bytes, bytearray, memoryview)) else None
+        case T.DecimalType():
+            unit = Decimal(1).scaleb(-kind.scale)
+            return lambda value: value.quantize(unit, ROUND_HALF_UP) if isinstance(value, Decimal) else None
         case T.ArrayType():
             element = _converter(kind.elementType)
             return lambda value: [element(item) for item in value]

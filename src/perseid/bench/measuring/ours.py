@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import perseid
 from perseid import App, every
@@ -46,6 +47,16 @@ def count(folder: Path, work: Path, epochs: int, *, combine: bool) -> Journal:
     happened = end(running)
     _check(work / "out", happened)
     return happened
+
+
+def processor(
+    folder: Path, work: Path, epochs: int, rows: int, kind: type[StatefulProcessor], *, pandas: bool, checkpoint: bool
+) -> Journal:
+    """A processor until so many epochs are done and, where that is wanted, it has had a checkpoint."""
+    app = applications.processor(folder, work / "out", kind, pandas=pandas)
+    running = start(app, work, max_rows_per_epoch=rows)
+    wait_for(running, lambda p: p.epoch >= epochs and (p.checkpoints > 0 or not checkpoint))
+    return end(running)
 
 
 def _check(out: Path, happened: Journal) -> None:

@@ -14,11 +14,12 @@ from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from perseid.bench.measuring.applications import OUTPUT
-from perseid.bench.measuring.sizes import ROWS_PER_EPOCH, SCHEMA, SHARDS
+from perseid.bench.measuring.processors import CountFrames, CountRows
+from perseid.bench.measuring.sizes import PROCESSOR_SCHEMA, ROWS_PER_EPOCH, SCHEMA, SHARDS
 from perseid.bench.measuring.timings import Commit, from_progress
 
 ROCKSDB = "spark.sql.streaming.stateStore.rocksdb"
@@ -85,6 +86,17 @@ def transform_with_state_in_pandas(folder: Path, work: Path, files: int) -> list
     )
 
 
+def processor(folder: Path, work: Path, files: int, kind: type[StatefulProcessor], *, pandas: bool) -> list[Commit]:
+    """Any processor, by either method, on rows of ``sizes.PROCESSOR_SCHEMA``."""
+
+    def processed(rows: DataFrame) -> DataFrame:
+        keyed = rows.groupBy("key")
+        method = keyed.transformWithStateInPandas if pandas else keyed.transformWithState
+        return method(kind(), OUTPUT, "Update", "ProcessingTime")
+
+    return _stream(folder, work, files, processed, schema=PROCESSOR_SCHEMA)
+
+
 def identity(folder: Path, batches: int) -> list[Commit]:
     """Batch jobs that bring the rows of each key together, send them through Python, and throw them away."""
     files = sorted(str(path) for path in folder.iterdir())
@@ -98,42 +110,19 @@ def identity(folder: Path, batches: int) -> list[Commit]:
     return commits
 
 
-class CountRows(StatefulProcessor):
-    """The count of one key, row API."""
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._count = handle.getValueState("count", "n long")
-
-    def handleInputRows(self, key, rows, timerValues):  # type: ignore[no-untyped-def]
-        before = self._count.get()
-        total = (before[0] if before is not None else 0) + sum(1 for _ in rows)
-        self._count.update((total,))
-        yield Row(key=key[0], n=total)
-
-    def close(self) -> None:
-        pass
-
-
-class CountFrames(CountRows):
-    """The count of one key, pandas API."""
-
-    def handleInputRows(self, key, rows, timerValues):  # type: ignore[no-untyped-def]
-        import pandas as pd
-
-        before = self._count.get()
-        total = (before[0] if before is not None else 0) + sum(len(frame) for frame in rows)
-        self._count.update((total,))
-        yield pd.DataFrame({"key": [key[0]], "n": [total]})
-
-
 def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
 def _stream(
-    folder: Path, work: Path, files: int, counted: Callable[[DataFrame], DataFrame], sink: str = "parquet"
+    folder: Path,
+    work: Path,
+    files: int,
+    counted: Callable[[DataFrame], DataFrame],
+    sink: str = "parquet",
+    schema: str = SCHEMA,
 ) -> list[Commit]:
-    rows = spark().readStream.schema(SCHEMA).option("maxFilesPerTrigger", files).parquet(str(folder))
+    rows = spark().readStream.schema(schema).option("maxFilesPerTrigger", files).parquet(str(folder))
     writer = counted(rows).writeStream.outputMode("update").trigger(availableNow=True)
     writer = writer.option("checkpointLocation", str(work / "checkpoint"))
     writer = writer.foreachBatch(_Batches(work / "out")) if sink == "parquet" else writer.format("noop")
