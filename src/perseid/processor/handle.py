@@ -53,7 +53,7 @@ class Handle(StatefulProcessorHandle):
         self._records, self._timers, self.time_ms, self._mode, self._forms = records, timers, time_ms, mode, forms
         self.phase: Phase = "CREATED"
         self.variables: dict[str, Variable] = {}
-        self._deleted = 0
+        self.deleted: set[str] = set()
         self._due: dict[
             Hashable, set[int]
         ] = {}  # expired timers: listed until their handler is done, as Spark lists them
@@ -118,7 +118,7 @@ class Handle(StatefulProcessorHandle):
     def deleteIfExists(self, stateName: str) -> None:
         self._only_in_init("delete_if_exists", "deleting state")
         self.variables.pop(stateName, None)
-        self._deleted += 1
+        self.deleted.add(stateName)
         for key in [key for key, record in self._records.items() if stateName in record]:
             del self._records[key][stateName]
             if not self._records[key]:
@@ -126,7 +126,7 @@ class Handle(StatefulProcessorHandle):
 
     def declared(self) -> dict[str, int]:
         """How many variables there are and were deleted, as Spark counts them in ``customMetrics``."""
-        counts = {"numDeletedStateVars": self._deleted}
+        counts = {"numDeletedStateVars": len(self.deleted)}
         for kind in ("Value", "List", "Map"):
             of_kind = [variable for variable in self.variables.values() if variable.kind == kind]
             counts[f"num{kind}StateVars"] = sum(not variable.expires for variable in of_kind)

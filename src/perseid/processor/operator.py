@@ -21,6 +21,7 @@ from perseid.errors import GraphError, OperatorFailed
 from perseid.operators.event_time import EventTime, event_times
 from perseid.operators.grouping import Groups
 from perseid.operators.operator import Operator
+from perseid.processor.evolution import Declared, adapt
 from perseid.processor.frames import Frames, as_frames, frames_to_table
 from perseid.processor.handle import TTL_TIMER, Forms, Handle, Record, TimeMode
 from perseid.processor.rows import Cut, as_rows, rows_to_table
@@ -59,6 +60,11 @@ class SparkProcessor(Operator):
     """Made by `spark_processor`."""
 
     records: dict[Hashable, Record] = state(default_factory=dict)
+    variables: dict[str, Declared] = state(
+        default_factory=dict,
+        split=lambda variables, part: variables,
+        merge=lambda parts: next((variables for variables in parts if variables), {}),
+    )
     watermark_before_ms: int | None = state(
         default=None,
         split=lambda watermark, part: watermark,
@@ -109,6 +115,7 @@ class SparkProcessor(Operator):
         handle = Handle(self.records, context.timers, context.time_ms, self.mode, self._forms)
         processor.init(handle)
         handle.phase = "INITIALIZED"
+        self._adapt(handle)
         values = self._timer_values()
         results: list[Any] = []
         self._handle_rows(processor, handle, values, self._on_time(rows), initial, results)
@@ -128,6 +135,13 @@ class SparkProcessor(Operator):
             if timer.name == TTL_TIMER:
                 self._expire(timer.key)
         return self._table(results)
+
+    def _adapt(self, handle: Handle) -> None:
+        """What is in the state as the processor declares it, which may be another version of the one that stored it."""
+        now = {name: Declared.of(variable) for name, variable in handle.variables.items()}
+        if now != self.variables:
+            kept = {name: then for name, then in self.variables.items() if name not in handle.deleted}
+            self.variables = adapt(self.records, kept, now)
 
     def _handle_rows(
         self,

@@ -31,7 +31,7 @@ class StoredForm:
     """Makes a row of one schema what Spark would have stored, and makes copies of what is nested when it is read."""
 
     def __init__(self, schema: T.StructType) -> None:
-        self.schema = schema
+        self.json = schema.json()
         kinds = [field.dataType for field in schema.fields]
         self.nested = any(map(_is_nested, kinds))
         self._columns = [_converter(kind) for kind in kinds]

@@ -33,9 +33,10 @@ class Variable:
     """What all three kinds share: the name, the time to live, and where the current key's value is."""
 
     kind = "Value"
+    key_columns = ""  # of a map
 
     def __init__(self, handle: Handle, name: str, form: StoredForm, ttl_ms: int | None) -> None:
-        self._handle, self._name, self._form, self._ttl_ms = handle, name, form, ttl_ms
+        self._handle, self._name, self.form, self._ttl_ms = handle, name, form, ttl_ms
         self._declared = handle.variables
         self._as_kept = ttl_ms is None and not form.nested  # what is kept is what is read
 
@@ -66,8 +67,8 @@ class Variable:
     def _row(self, kept: Any) -> Stored | None:
         """The row of what is kept; None if it has expired."""
         if self._ttl_ms is None:
-            return self._form.read(kept)
-        return None if kept.expires_ms <= self._handle.time_ms else self._form.read(kept.row)
+            return self.form.read(kept)
+        return None if kept.expires_ms <= self._handle.time_ms else self.form.read(kept.row)
 
     def _set(self, value: Any) -> None:
         self._handle.record[self._name] = value
@@ -93,7 +94,7 @@ class Value(Variable, ValueState):
     def update(self, newValue: Any) -> None:
         if self._name not in self._declared:
             raise self._deleted("updating value state")
-        row = self._form.store(newValue, "Error updating value state")
+        row = self.form.store(newValue, "Error updating value state")
         self._handle.record[self._name] = row if self._ttl_ms is None else self._keep(row)
 
 
@@ -117,7 +118,7 @@ class List(Variable, ListState):
         self._set(self._rows(newState))
 
     def appendValue(self, newState: Any) -> None:
-        row = self._keep(self._form.store(newState, "Error updating value state"))
+        row = self._keep(self.form.store(newState, "Error updating value state"))
         held = self._stored("updating value state")
         if held is None:
             self._set([row])
@@ -133,7 +134,7 @@ class List(Variable, ListState):
             held.extend(rows)
 
     def _rows(self, values: Sequence[Any]) -> list[Any]:
-        store = self._form.store
+        store = self.form.store
         rows: list[Any] = [store(value, "Error updating value state") for value in values]
         if self._ttl_ms is not None:
             rows = list(map(self._keep, rows))
@@ -152,7 +153,7 @@ class Map(Variable, MapState):
 
     def __init__(self, handle: Handle, name: str, keys: StoredForm, form: StoredForm, ttl_ms: int | None) -> None:
         super().__init__(handle, name, form, ttl_ms)
-        self._keys = keys
+        self._keys, self.key_columns = keys, keys.json
 
     def exists(self) -> bool:
         if self._name not in self._declared:
@@ -172,7 +173,7 @@ class Map(Variable, MapState):
 
     def updateValue(self, key: Any, value: Any) -> None:
         held = self._stored("updating map state value")
-        entry, kept = self._entry(key), self._keep(self._form.store(value, "Error updating map state value"))
+        entry, kept = self._entry(key), self._keep(self.form.store(value, "Error updating map state value"))
         if held is None:
             self._set({entry: kept})
         else:
