@@ -121,7 +121,9 @@ class SparkProcessor(Operator):
         self._handle_rows(processor, handle, values, self._on_time(rows), initial, results)
         handle.phase = "DATA_PROCESSED"
         due = context.timers.due(context.time_ms, _from_zero(context.watermark_ms))
-        expired = [timer for timer in due if timer.name != TTL_TIMER and repr(timer) not in context.skipped]
+        expired = [timer for timer in due if timer.name != TTL_TIMER]
+        if context.skipped:
+            expired = [timer for timer in expired if repr(timer) not in context.skipped]
         handle.expired(expired)
         for timer in expired:
             handle.turn_to(timer.key)
