@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import perseid
 from perseid import App, Operator, state
+from perseid.bench.measuring.processors import Processor
 from perseid.bench.measuring.sizes import KEY_SQL, KEYS, PROCESSOR_SCHEMA, SCHEMA, SHARDS
 
 OUTPUT = "key long, n long"
@@ -78,11 +78,11 @@ def count(folder: Path, out: Path, *, combine: bool, sink: str = "parquet") -> A
     return app
 
 
-def processor(folder: Path, out: Path, kind: type[StatefulProcessor], *, pandas: bool) -> App:
+def processor(folder: Path, out: Path, kind: type[Processor], *, pandas: bool) -> App:
     """A class written for Spark, over parquet files, to parquet files, exactly once."""
     app = App("processor")
     rows = app.source("rows", perseid.sources.files(folder, schema=PROCESSOR_SCHEMA))
-    operator = perseid.spark_processor(kind(), time_mode="ProcessingTime", pandas=pandas)
+    operator = perseid.spark_processor(kind(), time_mode=kind.time_mode, pandas=pandas)
     results = rows.stateful("processor", operator, key="key", shards=SHARDS, output=OUTPUT)
     results.sink("out", perseid.sinks.parquet(out))
     return app

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import perseid
 from perseid import App, every
 from perseid.bench.measuring import applications
 from perseid.bench.measuring.memory import DriverMemory
+from perseid.bench.measuring.processors import Processor
 from perseid.bench.measuring.sizes import CHECKPOINT_S, ROWS_PER_EPOCH, SHARDS, SMALL_ROWS
 from perseid.driver.running import Running
 from perseid.engine.progress import Progress
@@ -50,7 +50,7 @@ def count(folder: Path, work: Path, epochs: int, *, combine: bool) -> Journal:
 
 
 def processor(
-    folder: Path, work: Path, epochs: int, rows: int, kind: type[StatefulProcessor], *, pandas: bool, checkpoint: bool
+    folder: Path, work: Path, epochs: int, rows: int, kind: type[Processor], *, pandas: bool, checkpoint: bool
 ) -> Journal:
     """A processor until so many epochs are done and, where that is wanted, it has had a checkpoint."""
     app = applications.processor(folder, work / "out", kind, pandas=pandas)

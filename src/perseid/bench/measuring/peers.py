@@ -15,10 +15,9 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from perseid.bench.measuring.applications import OUTPUT
-from perseid.bench.measuring.processors import CountFrames, CountRows
+from perseid.bench.measuring.processors import CountFrames, CountRows, Processor
 from perseid.bench.measuring.sizes import PROCESSOR_SCHEMA, ROWS_PER_EPOCH, SCHEMA, SHARDS
 from perseid.bench.measuring.timings import Commit, from_progress
 
@@ -86,15 +85,17 @@ def transform_with_state_in_pandas(folder: Path, work: Path, files: int) -> list
     )
 
 
-def processor(folder: Path, work: Path, files: int, kind: type[StatefulProcessor], *, pandas: bool) -> list[Commit]:
-    """Any processor, by either method, on rows of ``sizes.PROCESSOR_SCHEMA``."""
+def processor(
+    folder: Path, work: Path, files: int, batches: int, kind: type[Processor], *, pandas: bool
+) -> list[Commit]:
+    """Any processor, by either method, on rows of ``sizes.PROCESSOR_SCHEMA``, until so many batches are done."""
 
     def processed(rows: DataFrame) -> DataFrame:
         keyed = rows.groupBy("key")
         method = keyed.transformWithStateInPandas if pandas else keyed.transformWithState
-        return method(kind(), OUTPUT, "Update", "ProcessingTime")
+        return method(kind(), OUTPUT, "Update", kind.time_mode)
 
-    return _stream(folder, work, files, processed, schema=PROCESSOR_SCHEMA)
+    return _stream(folder, work, files, processed, schema=PROCESSOR_SCHEMA, batches=batches)
 
 
 def identity(folder: Path, batches: int) -> list[Commit]:
@@ -121,13 +122,22 @@ def _stream(
     counted: Callable[[DataFrame], DataFrame],
     sink: str = "parquet",
     schema: str = SCHEMA,
+    batches: int | None = None,
 ) -> list[Commit]:
+    """All that is there; or so many batches, since with processing time Spark goes on without rows and never ends."""
     rows = spark().readStream.schema(schema).option("maxFilesPerTrigger", files).parquet(str(folder))
-    writer = counted(rows).writeStream.outputMode("update").trigger(availableNow=True)
+    writer = counted(rows).writeStream.outputMode("update")
+    writer = writer.trigger(availableNow=True) if batches is None else writer.trigger(processingTime="0 seconds")
     writer = writer.option("checkpointLocation", str(work / "checkpoint"))
     writer = writer.foreachBatch(_Batches(work / "out")) if sink == "parquet" else writer.format("noop")
     query = writer.start()
-    query.awaitTermination()
+    if batches is None:
+        query.awaitTermination()
+    else:
+        while len(from_progress(query.recentProgress)) < batches:
+            assert query.isActive, "the query ended before its batches were done"
+            time.sleep(0.05)
+        query.stop()
     return from_progress(query.recentProgress)
 
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from perseid.bench.measuring import data, ours, peers, processors
 from perseid.bench.measuring.contestant import Contestant
+from perseid.bench.measuring.processors import Processor
 from perseid.bench.measuring.results import Results
 from perseid.bench.measuring.sizes import PROCESSOR_ROWS, SMALL_ROWS, Sizes
 from perseid.bench.measuring.timings import Commit, from_journal, gaps_ms, middle, rows_per_s
 
-KINDS: dict[str, type[StatefulProcessor]] = {
+KINDS: dict[str, type[Processor]] = {
     "count_row": processors.CountRows,
     "session_row": processors.SessionRows,
     "timers_row": processors.TimerRows,
@@ -58,8 +58,9 @@ def _both(
 ) -> tuple[list[Commit], list[Commit]]:
     """What Spark and then Perseid committed."""
     kind, pandas = KINDS[name], name.endswith("pandas")
-    batches = spark.call(peers.processor, theirs, work / "spark", 2, kind, pandas=pandas)
     large = rows == PROCESSOR_ROWS
+    wanted = len(list(theirs.iterdir())) // 2
+    batches = spark.call(peers.processor, theirs, work / "spark", 2, wanted, kind, pandas=pandas)
     journal = perseid.call(ours.processor, mine, work / "ours", epochs, rows, kind, pandas=pandas, checkpoint=large)
     for number in range(len(batches)):
         expected = _written(work / "spark" / "out" / f"batch={number}")

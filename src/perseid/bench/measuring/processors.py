@@ -6,13 +6,19 @@ They are written as Spark's documentation writes them, and know nothing of who r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 SESSION = 40
 """A session ends with so many values or more: every fourth epoch, where a key has ten rows in each."""
+
+
+class Processor(StatefulProcessor):
+    """One that says which time mode it wants."""
+
+    time_mode: Literal["None", "ProcessingTime"] = "None"
 
 
 class Rows:
@@ -43,7 +49,7 @@ class Frames:
         yield pd.DataFrame({"key": [key], "n": [n]})
 
 
-class CountRows(Rows, StatefulProcessor):
+class CountRows(Rows, Processor):
     """How often a key was seen."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -60,7 +66,7 @@ class CountFrames(Frames, CountRows):
     """The count, pandas API."""
 
 
-class SessionRows(Rows, StatefulProcessor):
+class SessionRows(Rows, Processor):
     """Collects a key's values until there are enough for a session."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -82,6 +88,8 @@ class SessionFrames(Frames, SessionRows):
 
 class TimerRows(CountRows):
     """Counts a key's rows until a timer fires, which the first of them sets: the next epoch."""
+
+    time_mode = "ProcessingTime"
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         super().init(handle)
