@@ -28,6 +28,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from perseid.cli.roots import existing_root
 from perseid.errors import RootError, SettingsError
 from perseid.storage.ledger import Ledger
 from perseid.storage.manifest import Checkpoints
@@ -103,7 +104,7 @@ class PerseidReader(DataSourceReader):
             yield from pa.Table.from_batches([batch]).select(target.names).cast(target).to_batches()
 
     def _batches(self, shard: int | None) -> Iterator[pa.RecordBatch]:
-        store = Store.at(self._wanted.root)
+        store = existing_root(self._wanted.root)
         if self._state is None:
             rows = _epochs(store) if self._wanted.table == "epochs" else _checkpoints(store)
             yield from pa.Table.from_pylist(rows, schema=self._wanted.schema()).to_batches()
@@ -166,7 +167,7 @@ class _Wanted:
 
     def state(self) -> tuple[SavedOperator, StateTable]:
         """The operator in the checkpoint, and its table."""
-        saved = SavedOperator.of(Store.at(self.root), self.operator, self.checkpoint)
+        saved = SavedOperator.of(existing_root(self.root), self.operator, self.checkpoint)
         tables = saved.tables(text=self.text)
         if self.table == "timers":
             return saved, next(table for table in tables if table.kind == "timers")

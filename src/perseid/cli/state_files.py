@@ -87,9 +87,10 @@ def import_(
         graph = load_app(file, app).graph
         node = stateful_node(graph, operator)
         if kind == "spark":
+            from perseid.spark.session import spark_session
             from perseid.transfer.spark_checkpoint import spark_beginning
 
-            beginning = spark_beginning(where, node)
+            beginning = spark_beginning(spark_session(hosts=0, spares=0, app_name="perseid import"), where, graph, node)
         else:
             beginning = exported_beginning(Path(where), node)
         done = begin_root(root, graph, beginning)

@@ -35,13 +35,19 @@ SCHEME = "import"
 """What the manifest says instead of the scheme of a checkpoint."""
 
 
+def _nothing(store: Store) -> None:
+    """Sources begin at their beginning."""
+
+
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """The state that an operator begins with: a function for each shard that makes its state, and the event times its inputs had."""
+    """The state that an operator begins with: a function for each shard that makes its state, the event times its inputs had, and what
+    writes how far sources were read."""
 
     operator: str
     shards: Sequence[tuple[SlotRange, Callable[[], ShardState]]]
     event_times_ms: Mapping[str, int]
+    carry: Callable[[Store], None] = _nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +117,7 @@ def _begun(store: Store, lease: Lease, graph: Graph, beginning: Beginning) -> Im
     event_times_ms.update((OperatorName(name), at_ms) for name, at_ms in beginning.event_times_ms.items())
     cuts = {UnitName(unit.name): BEGINNING for unit in graph.units}
     now_ms = wall_ms()
+    beginning.carry(store)
     Ledger.begin(store, lease, Trimmed(BEGINNING, now_ms, {}, cuts, event_times_ms))
     own_root(store, graph)
     checkpoints.commit(Manifest(id, graph.name, now_ms, cuts, tuple(snapshots), (), event_times_ms, SCHEME))

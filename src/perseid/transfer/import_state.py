@@ -87,7 +87,11 @@ class _Shard:
         limit = getattr(self._node.operator, "spill", None)
         values: MutableMapping[Any, Any] = {} if limit is None else Spilled(limit)
         touched: dict[Any, int] = {}
-        own = [(place, column.name) for place, column in enumerate(table.columns) if isinstance(self._made(column.name), dict)]
+        own = [
+            (place, column.name)
+            for place, column in enumerate(table.columns)
+            if isinstance(self._made(column.name), dict)
+        ]
         for entries in _pieces(table, file):
             for _, value, _ in entries:
                 for place, name in own:
