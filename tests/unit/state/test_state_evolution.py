@@ -12,7 +12,7 @@ import pytest
 
 from perseid import KeyedOperator, Operator, migrate, moved, state
 from perseid.errors import GraphChanged, GraphError
-from perseid.state.codec import Unpickler, _find, decode, encode, learn
+from perseid.state.codec import Unpickler, decode, encode, known_class, learn
 from perseid.state.evolution import as_declared, changes
 from perseid.state.operator_state import fresh
 from perseid.state.shape import StateShape, shape_of
@@ -175,4 +175,4 @@ def test_classes_of_one_name_that_know_one_another_are_all_looked_at() -> None:
     Again.also = Other  # type: ignore[attr-defined]
     Again.__qualname__ = Other.__qualname__ = "Twice"
     learn(Again)
-    assert _find(Again.__module__, "Twice") is Again
+    assert known_class(Again.__module__, "Twice") is Again

@@ -58,7 +58,9 @@ def moved(tmp_path: Path, to: Operator, **kinds: Any) -> Path:
     """The state of ``tmp_path/old`` exported, and imported for an operator of today."""
     export_state(SavedOperator.of(Store.at(str(tmp_path / "old")), "operator"), tmp_path / "state", **kinds)
     app = application(to)
-    begin_root(str(tmp_path / "new"), app.graph, exported_beginning(tmp_path / "state", stateful_node(app.graph, "operator")))
+    begin_root(
+        str(tmp_path / "new"), app.graph, exported_beginning(tmp_path / "state", stateful_node(app.graph, "operator"))
+    )
     return tmp_path / "new"
 
 
@@ -96,7 +98,9 @@ def test_spilled_state_is_written_and_read_piece_by_piece(tmp_path: Path) -> Non
     begun(tmp_path / "old", application(Spilling()), many)
     found = [s.processing["keyed"]["values"] for s in states(moved(tmp_path, Spilling()))]
     assert all(isinstance(values, Spilled) for values in found) and sum(map(len, found)) == 60_000
-    assert {key: value for values in found for key, value in values.items()} == {f"key {n}": (n,) for n in range(60_000)}
+    assert {key: value for values in found for key, value in values.items()} == {
+        f"key {n}": (n,) for n in range(60_000)
+    }
     files = sorted((tmp_path / "state" / "values").iterdir())
     assert [pq.ParquetFile(file).metadata.num_row_groups > 1 for file in files] == [True, True]
 
@@ -118,7 +122,10 @@ def test_the_code_may_have_changed_meanwhile(tmp_path: Path) -> None:
     begun(tmp_path / "old", application(Visitors()), visits)
     found = [s.processing["keyed"] for s in states(moved(tmp_path, Evolved()))]
     assert found[0]["names"] == ("visits", "new")
-    assert sorted(v for keyed in found for v in keyed["values"].values())[-1] == (max(map(len, (k["values"] for k in found))) - 1, "new")
+    assert sorted(v for keyed in found for v in keyed["values"].values())[-1] == (
+        max(map(len, (k["values"] for k in found))) - 1,
+        "new",
+    )
 
 
 def test_a_field_can_be_left_out_and_begins_with_its_default(tmp_path: Path) -> None:
@@ -143,7 +150,9 @@ def loosely(value: Any) -> Callable[[Any, Callable[[Any], bool]], None]:
 
 def test_a_value_that_is_not_of_its_declared_type_is_named_and_can_be_text(tmp_path: Path) -> None:
     begun(tmp_path / "old", application(Loose()), loosely(("a", 2.5)))
-    with pytest.raises(RootError, match=r"operator 'operator', shard 0, checkpoint 1: field 'n': .* is a tuple; .* --text n"):
+    with pytest.raises(
+        RootError, match=r"operator 'operator', shard 0, checkpoint 1: field 'n': .* is a tuple; .* --text n"
+    ):
         moved(tmp_path, Loose())
     assert not (tmp_path / "state" / "export.json").exists()
     (tmp_path / "state" / "values" / "shard-00000.parquet").unlink()

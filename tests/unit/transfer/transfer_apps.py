@@ -68,7 +68,9 @@ def application(operator: Operator, *, key: str = "id string", shards: int = 2, 
     out = rows.stateful("operator", operator, key=name, shards=shards, output="id string, n long")
     out.sink("out", perseid.sinks.noop())
     if other is not None:
-        rows.stateful("other", other, key=name, shards=1, output="id string, n long").sink("out-2", perseid.sinks.noop())
+        rows.stateful("other", other, key=name, shards=1, output="id string, n long").sink(
+            "out-2", perseid.sinks.noop()
+        )
     return app
 
 
@@ -78,7 +80,9 @@ def shard_with(operator: Operator, fill: Callable[[Any], None]) -> ShardState:
     return checkpoint_state(shard, BEGINNING)
 
 
-def begun(root: Path, app: App, fill: Callable[[Any, Callable[[Any], bool]], None], operator: str = "operator") -> Imported:
+def begun(
+    root: Path, app: App, fill: Callable[[Any, Callable[[Any], bool]], None], operator: str = "operator"
+) -> Imported:
     """A root whose operator has state: ``fill`` gets each shard, and a function that says whether a key is the shard's."""
     node = stateful_node(app.graph, operator)
 
