@@ -27,11 +27,9 @@ def write(folder: Path) -> None:
     for node in graph.operators:
         tested = harness(node)
         run(tested, 1, SAVED)
+        shape = shape_of(type(node.operator))
         shards = [
-            (
-                slots,
-                lambda s=slots, b=buffers: ShardState(decode(list(b)), BEGINNING, s, {}, shape_of(type(node.operator))),
-            )
+            (slots, lambda s=slots, b=buffers, shape=shape: ShardState(decode(list(b)), BEGINNING, s, {}, shape))
             for slots, buffers in tested.snapshot().shards
         ]
         begin_root(str(folder / "root"), graph, Beginning(node.name, shards, {f"{node.name}.rows": 1}))

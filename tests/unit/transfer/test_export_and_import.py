@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from transfer_apps import Spilling, Visit, Visitors, Words, application, begun
 
 from perseid import KeyedOperator, Operator, Spilled, every, migrate, state
 from perseid.clocks import wall_ms
@@ -25,8 +26,7 @@ from perseid.transfer.begin_root import begin_root, stateful_node
 from perseid.transfer.export_state import export_state
 from perseid.transfer.import_state import exported_beginning
 from perseid.transfer.read_state import SavedOperator
-from perseid.vocabulary import Epoch, Offset, SourceName
-from transfer_apps import Spilling, Visit, Visitors, Words, application, begun
+from perseid.vocabulary import Epoch, Offset, SourceName, UnitName
 
 KEYS = [f"visitor {n}" for n in range(50)]
 NOON = datetime.datetime(2026, 11, 19, 12, 0, tzinfo=datetime.UTC)
@@ -143,7 +143,7 @@ class Loose(KeyedOperator):
 
 def loosely(value: Any) -> Callable[[Any, Callable[[Any], bool]], None]:
     def fill(shard: Any, mine: Callable[[Any], bool]) -> None:
-        shard._keyed.values.update({key: (value,) for key in filter(mine, KEYS)})
+        shard._keyed.values.update(dict.fromkeys(filter(mine, KEYS), (value,)))
 
     return fill
 
@@ -210,7 +210,7 @@ def test_several_operators_are_imported_one_after_the_other(tmp_path: Path) -> N
 def test_the_streams_begin_after_what_was_imported(tmp_path: Path) -> None:
     begun(tmp_path / "root", application(Words()), words)
     ledger = Ledger.view(Store.at(str(tmp_path / "root")))
-    assert ledger.last_admitted == ledger.trimmed_to == ledger.committed_units["main"] == 1
+    assert ledger.last_admitted == ledger.trimmed_to == ledger.committed(UnitName("main")) == 1
 
 
 def test_a_root_that_was_worked_on_is_refused(tmp_path: Path) -> None:
