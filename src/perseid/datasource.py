@@ -3,7 +3,8 @@
     spark.read.format("perseid").option("operator", "count").load("words-root")
     spark.read.format("perseid").option("table", "epochs").load("words-root")
 
-Spark finds it by itself, by the name of the package ``pyspark_perseid``. ``spark.dataSource.register(PerseidDataSource)`` does the same.
+Spark finds it by itself, by the name of the package ``pyspark_perseid``;
+``spark.dataSource.register(pyspark_perseid.DefaultSource)`` does the same.
 
     table         state (the default), timers, epochs, checkpoints
     operator      of state and timers; may be left out where there is one

@@ -131,6 +131,7 @@ def _shard(found: SparkCheckpoint, node: StatefulNode, slots: SlotRange) -> Shar
         for row in found.rows(slots, None):
             handle.turn_to(_key(row))
             handle.registerTimer(row["expiration_timestamp_ms"])
+            handle.leave()
     processor.close()
     if node.event_time is not None:
         operator.watermark_before_ms = found.watermark_ms
@@ -148,6 +149,7 @@ def _fill(handle: Handle, variable: Variable, rows: Iterator[Row], where: str) -
             case Map():
                 value = _value(handle, variable, _column(row, "user_map_value", where))
                 variable.updateValue(tuple(row["user_map_key"]), value)
+        handle.leave()
 
 
 def _value(handle: Handle, variable: Variable, stored: Row) -> tuple[Any, ...]:
