@@ -15,6 +15,7 @@ from pyspark.sql.streaming import StatefulProcessor
 
 import perseid
 from perseid import App, RootError
+from perseid.query.query import ProcessorQuery
 from perseid.storage.manifest import Checkpoints
 from perseid.storage.persisted import persisted
 from perseid.storage.store import Store
@@ -142,6 +143,7 @@ def test_a_query_goes_on_as_one_that_never_moved(
         .start()
     )
     query.processAllAvailable()
+    assert isinstance(query, ProcessorQuery)
     assert "Running" not in repr(query) and "<table" in query._repr_html_()
     query.stop()
     assert before + [out[batch] for batch in sorted(out)] == stayed

@@ -76,7 +76,7 @@ def roots(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
     return tmp_path
 
 
-def read(spark: SparkSession, root: Path, **options: object) -> DataFrame:
+def read(spark: SparkSession, root: Path, **options: Any) -> DataFrame:
     return spark.read.format("perseid").options(**options).load(str(root))
 
 
