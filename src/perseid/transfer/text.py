@@ -42,7 +42,7 @@ def from_text(text: str) -> Any:
     """The value. Raises ``PerseidError`` for text that ``as_text`` did not write, or a class that is not there any more."""
     try:
         return _read(json.loads(text))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise PerseidError(f"{text[:80]!r} is no value as text: {type(error).__name__}: {error}") from error
 
 
