@@ -75,6 +75,8 @@ class App(GraphBuilder):
         could not be written. Raises ``GraphError`` or ``SettingsError``, before anything starts, for an application or a setting
         that cannot work.
         """
+        from perseid.driver.notebook import STOPPED, STOPPING
+
         running = self.start(
             spark, root=root,
             checkpoint=checkpoint, keep=keep, hosts=hosts, spares=spares, trigger=trigger,
@@ -87,8 +89,10 @@ class App(GraphBuilder):
         )  # fmt: skip
         try:
             running.wait()
-        except KeyboardInterrupt:  # in a notebook the session lives on: its task slots must be free again
+        except KeyboardInterrupt as interrupt:  # in a notebook the session lives on: its task slots must be free again
+            print(STOPPING, flush=True)
             running.stop()
+            interrupt.__notes__ = [STOPPED]  # it does not go on
             raise
 
     @refuses_unknown_settings

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perseid.driver.notebook import INTERRUPTED
+from perseid.driver.notebook import INTERRUPTED, STOPPING
 
 jupyter_client = pytest.importorskip("jupyter_client")
 pytest.importorskip("ipykernel")
@@ -109,6 +109,6 @@ def test_an_interrupted_run_ends_the_application(kernel: Kernel) -> None:
     kernel.cell(APP + "\nseen = []\nsettings['on_progress'] = lambda progress: seen.append(print('epoch', flush=True))")
     shown = kernel.cell("app.run(spark, **settings)", interrupt_at="stream")
     (error,) = (content for kind, content in shown if kind == "error")
-    assert error["ename"] == "KeyboardInterrupt"
+    assert error["ename"] == "KeyboardInterrupt" and STOPPING in texts(shown)
     again = kernel.cell("running = app.start(spark, **settings)\nrunning.stop()\nprint('free again')")
     assert "free again" in texts(again), "its task slots and its root were given back"

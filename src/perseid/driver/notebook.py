@@ -15,6 +15,8 @@ from typing import Any, Protocol
 from perseid.engine.progress import Progress
 
 INTERRUPTED = "Only the cell was interrupted: the application goes on. stop() ends it, watch() shows it again."
+STOPPING = "Interrupted: the application is stopping; interrupt once more to end it at once."
+STOPPED = "The application was stopped: what was admitted is finished, and saved by a checkpoint."
 _LINE_S = 10.0  # between two printed lines, where nothing can be redrawn
 _CELL = 'style="text-align:left;padding:2px 12px 2px 0"'
 
