@@ -136,21 +136,6 @@ def test_timers_epochs_and_checkpoints_are_tables(spark: SparkSession, roots: Pa
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"table": "rows"}, "no table 'rows'; there is: state, timers, epochs, checkpoints"),
-        ({"opertor": "count"}, "no option 'opertor'"),
-        ({}, "which operator? checkpoint"),
-        ({"operator": "counts"}, "no operator 'counts'"),
-        ({"operator": "count", "checkpoint": 99}, "no checkpoint 99"),
-    ],
-)
-def test_a_mistake_in_the_options_is_told(spark: SparkSession, roots: Path, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(Exception, match=said.replace("?", r"\?")):
-        read(spark, roots / "old", **options).count()
-
-
 def test_without_the_key_of_the_root_nothing_is_read(spark: SparkSession, roots: Path) -> None:
     key = roots / "old" / "key.json"
     away = key.rename(roots / "key.json")
@@ -159,9 +144,3 @@ def test_without_the_key_of_the_root_nothing_is_read(spark: SparkSession, roots:
             read(spark, roots / "old", operator="count").count()
     finally:
         away.rename(key)
-
-
-def test_a_folder_that_is_no_root_is_told_and_not_made(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(Exception, match="no such folder"):
-        read(spark, tmp_path / "rot", table="epochs").count()
-    assert not (tmp_path / "rot").exists()
