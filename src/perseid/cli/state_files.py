@@ -21,7 +21,7 @@ def export(
     root: Annotated[str, typer.Argument(metavar="ROOT", help="Checkpoint root: a folder or URI.")],
     operator: Annotated[str, typer.Argument(metavar="OPERATOR", help="A stateful operator.")],
     to: Annotated[tuple[str, Path], typer.Option(metavar="parquet FOLDER", help="The format, and a new folder.")],
-    checkpoint: Annotated[int | None, typer.Option(help="Default: the newest good one.")] = None,
+    checkpoint: Annotated[int | None, typer.Option(help="Its id. Default: the newest.")] = None,
     text: Annotated[
         list[str] | None, typer.Option(help="Write this field as JSON text, whatever it is declared as.")
     ] = None,

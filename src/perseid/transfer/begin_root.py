@@ -85,7 +85,7 @@ def begin_root(root: str, graph: Graph, beginning: Beginning) -> Imported:
     Raises ``RootError`` if an application has worked on the root already, ``GraphChanged`` if the operator cannot take the state.
     """
     store = Store.at(root)
-    lease = Lease.acquire(store, owner="perseid import", now_ms=wall_ms, timeout=every(seconds=10))
+    lease = Lease.acquire(store, owner=graph.name, now_ms=wall_ms, timeout=every(seconds=10))
     try:
         store = store.fenced(STAGING, lease.fence)
         if has_begun(store):
