@@ -80,7 +80,10 @@ class ProcessedStreamWriter:
         return replace(self, kind=source)
 
     def option(self, key: str, value: object) -> ProcessedStreamWriter:
-        """``checkpointLocation``, ``path``, ``numRows`` of the console, and Perseid's own, such as ``perseid.shards``."""
+        """``checkpointLocation``, ``path``, ``numRows`` of the console, and Perseid's own, such as ``perseid.shards``.
+
+        ``perseid.from`` is the checkpoint of a Spark query: on a new root, this one begins with its state and where it ended.
+        """
         text = str(value).lower() if isinstance(value, bool) else str(value)
         return replace(self, settings={**self.settings, key.lower(): text})
 

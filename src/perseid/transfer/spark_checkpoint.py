@@ -80,16 +80,18 @@ class SparkCheckpoint:
             int(before.get("batchWatermarkMs", 0)), int(after.get("nextBatchWatermarkMs", 0)),
         )  # fmt: skip
 
-    def rows(self, slots: SlotRange, variable: str | None) -> Iterator[Row]:
-        """What a variable holds for keys in these slots; without a variable the timers."""
+    def rows(self, slots: SlotRange, key: tuple[str, ...], variable: str | None) -> Iterator[Row]:
+        """What a variable holds for keys in these slots; without a variable the timers. ``key``: the columns of the new operator's."""
         reader = self.spark.read.format("statestore").option("path", self.path).option("operatorId", self.operator)
         reader = reader.option("batchId", self.batch)
         reader = (
             reader.option("readRegisteredTimers", True) if variable is None else reader.option("stateVarName", variable)
         )
         df = reader.load()
-        keys = [F.col(f"key.`{name}`") for name in df.select("key.*").columns]
-        slot = F.pmod(F.xxhash64(*keys), F.lit(SLOTS))
+        names = df.select("key.*").columns
+        if len(names) != len(key):
+            raise RootError(f"{self.path}: its state is by {', '.join(names)}, the operator's by {', '.join(key)}")
+        slot = F.pmod(F.xxhash64(*[F.col(f"key.`{name}`") for name in names]), F.lit(SLOTS))
         return df.filter((slot >= slots[0]) & (slot < slots[1])).toLocalIterator()
 
 
@@ -123,12 +125,13 @@ def _shard(found: SparkCheckpoint, node: StatefulNode, slots: SlotRange) -> Shar
     handle = Handle(operator.records, operator._timers, 0, operator.mode, Forms(operator._schemas))
     processor.init(handle)
     handle.phase = "INITIALIZED"
+    key = node.key[ROWS]
     for name in found.variables:
         variable = handle.variables.get(name)
         if variable is not None:  # else the processor has it no longer
-            _fill(handle, variable, found.rows(slots, name), f"{found.path}: variable '{name}'")
+            _fill(handle, variable, found.rows(slots, key, name), f"{found.path}: variable '{name}'")
     if operator.mode != "None":
-        for row in found.rows(slots, None):
+        for row in found.rows(slots, key, None):
             handle.turn_to(_key(row))
             handle.registerTimer(row["expiration_timestamp_ms"])
             handle.leave()
