@@ -78,6 +78,28 @@ def test_examples_that_start_spark_themselves(tmp_path):
 
 
 @pytest.mark.slow
+def test_upgrade(tmp_path):
+    before, after = ran(EXAMPLES / "upgrade.py", cwd=tmp_path).strip().splitlines()
+    assert before == "{0: '186.00 euros', 1: '187.50 euros'}"
+    assert after == "{0: '37200 cents, largest 148', 1: '37500 cents, largest 149'}"
+
+
+@pytest.mark.slow
+def test_state_tables(tmp_path):
+    said = ran(EXAMPLES / "state_tables.py", cwd=tmp_path)
+    assert "|   2|200|    4|" in said and "|    2|    600|" in said
+
+
+@pytest.mark.slow
+def test_move_from_spark(tmp_path):
+    said = ran(EXAMPLES / "move_from_spark.py", cwd=tmp_path)
+    assert [line for line in said.splitlines() if line.startswith("{")] == [
+        "{0: 100, 1: 100, 2: 100}",
+        "{0: 110, 1: 110, 2: 110}",
+    ]
+
+
+@pytest.mark.slow
 def test_sessions(tmp_path):
     assert ran(EXAMPLES / "sessions.py", cwd=tmp_path).strip() == "[('ada', 3), ('edsger', 3), ('grace', 3)]"
 

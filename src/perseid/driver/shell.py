@@ -311,7 +311,7 @@ class Shell:
     # -- what others ask ------------------------------------------------------------------------------------------
 
     def _rows(self, admitted: Admitted) -> int | None:
-        counts = [s.source.rows(*admitted.slices[SourceName(s.name)]) for s in self.graph.sources]
+        counts = [s.source.rows(*admitted.slice_of(SourceName(s.name))) for s in self.graph.sources]
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
 

@@ -101,6 +101,24 @@ def test_what_is_gone_or_a_new_sink_is_accepted_when_it_is_named() -> None:
     assert differences(before, now, "out", "elsewhere") == []
 
 
+def with_more(unit: str | None = None) -> dict[str, Any]:
+    app = App("words")
+    lines = app.source("lines", Lines())
+    counts = lines.stateful("count", Count(), key="word", output="word string, n long")
+    counts.sink("out", Nowhere())
+    counts.stateful("total", Totals(), key="word", output="word string, n long", unit=unit).sink("totals", Nowhere())
+    return app.graph.fingerprint
+
+
+def test_a_new_operator_is_accepted_when_it_is_named_and_its_unit_was_there() -> None:
+    before = fingerprint(Count())
+    assert differences(before, with_more(), "totals") == ["operator 'total' is new"]
+    assert differences(before, with_more(), "total", "totals") == []
+    assert accepted(before, with_more(), "total", "totals") == ["operator 'total' is new", "sink 'totals' is new"]
+    assert "operator 'total' is new" in differences(before, with_more("later"), "total", "totals")
+    assert differences(with_more(), before, "total", "totals") == []
+
+
 def test_the_kind_of_a_source() -> None:
     assert differences(fingerprint(Count()), fingerprint(Count(), source=OtherLines())) == [
         "source 'lines': kind was 'lines', now 'other'"
