@@ -32,7 +32,7 @@ test: setup ## lint, types, and all tests but the slow ones: real faults in one 
 	echo "real faults run beside all other tests, see build/faults.log"; \
 	PYTHONUNBUFFERED=1 $(BIN)/pytest -m "not slow" --durations=10 tests/faults > build/faults.log 2>&1 & faults=$$!; \
 	trap "kill $$faults 2>/dev/null || true" EXIT; \
-	$(BIN)/mypy && $(BIN)/mypy --config-file tests/mypy.ini || status=$$?; \
+	$(BIN)/mypy || status=$$?; \
 	$(BIN)/pytest -m "not slow" --durations=10 tests/spark || status=$$?; \
 	nice $(BIN)/pytest -m "not slow" --durations=10 --ignore=tests/spark --ignore=tests/faults || status=$$?; \
 	echo "real faults, which ran beside:"; wait $$faults || status=$$?; cat build/faults.log; \
@@ -42,7 +42,6 @@ test-all: setup ## lint, types, and every test: real faults and Spark's tests in
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/mypy --config-file tests/mypy.ini
 	@mkdir -p build; status=0; \
 	echo "all tests without Spark run beside the others, see build/others.log"; \
 	PYTHONUNBUFFERED=1 nice $(BIN)/pytest --durations=10 --ignore=tests/spark --ignore=tests/faults > build/others.log 2>&1 & others=$$!; \

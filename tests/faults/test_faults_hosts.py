@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def test_damaged_input_of_a_killed_host_is_replayed_from_the_source(
     for entry in kept.glob("*/3"):
         data = bytearray(entry.read_bytes())
         data[len(data) // 2] ^= 1
-        entry.write_bytes({"flipped": data, "cut": data[: len(data) // 2], "gap": b""}[damage])
+        entry.write_bytes({"flipped": bytes(data), "cut": bytes(data[: len(data) // 2]), "gap": b""}[damage])
         if damage == "gap":
             entry.unlink()
     kill(running, host="count/0")
@@ -100,14 +101,16 @@ def test_a_second_host_killed_during_the_recovery_is_survived(begin: Begin, fold
     apps.check_counts(folder.out, ROWS)
 
 
+def _ended_or_past(running: Running, epoch: int) -> bool:
+    return running.wait(0) or running.progress().epoch > epoch
+
+
 @slow
 def test_hosts_killed_again_and_again_lose_nothing(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, ROWS))
     for _ in range(4):
         passed = running.progress().epoch
-        apps.wait_until(
-            lambda before=passed: running.wait(0) or running.progress().epoch > before + 2, "two more epochs"
-        )
+        apps.wait_until(partial(_ended_or_past, running, passed + 2), "two more epochs")
         if not running.wait(0):
             kill(running, host=0)
     end(running)

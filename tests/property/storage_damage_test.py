@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -80,6 +81,9 @@ def test_any_snapshot_comes_back(store: Store, buffers: list[bytes], header: dic
     assert back == header and [bytes(view) for view in views] == buffers
 
 
+YES_OR_NO: st.SearchStrategy[Any] = st.booleans()
+
+
 @st.composite
 def histories(draw: st.DrawFn) -> list[list[Record]]:
     """What a driver appends, call by call: epochs admitted and committed in any order the rules allow."""
@@ -89,7 +93,7 @@ def histories(draw: st.DrawFn) -> list[list[Record]]:
         records: list[Record] = []
         for _ in range(draw(st.integers(1, 3))):
             behind = [unit for unit, epoch in done.items() if epoch < last]
-            if behind and draw(st.booleans()):
+            if behind and draw(YES_OR_NO):
                 unit = draw(st.sampled_from(behind))
                 done[unit] += 1
                 records.append(
@@ -182,9 +186,9 @@ def test_trimming_loses_nothing_that_follows_from_the_records(
             ledger.trim(Epoch(cuts[call]))
         for seen in (ledger, Ledger.view(store)):
             assert (seen.last_admitted, seen.last_time_ms) == (whole.last_admitted, whole.last_time_ms)
-            assert seen.offset(SourceName("lines")) == whole.offsets.get("lines", 0)
+            assert seen.offset(SourceName("lines")) == whole.offsets.get(SourceName("lines"), 0)
             for epoch in range(seen.trimmed_to + 1, whole.last_admitted + 1):
                 assert seen.admitted(Epoch(epoch)) == whole.admitted[Epoch(epoch)]
             for unit in ("main", "second"):
-                assert seen.committed(UnitName(unit)) == whole.committed.get(unit, 0)
+                assert seen.committed(UnitName(unit)) == whole.committed.get(UnitName(unit), 0)
             assert seen.event_times_ms(seen.last_admitted) == whole.event_times_ms(whole.last_admitted)

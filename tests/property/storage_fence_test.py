@@ -147,7 +147,9 @@ def drive(root: Store, out: Store, epochs: int) -> Generation:
             log.append([{"file": int(epoch)}])
         if ledger.admitted(epoch) is None:
             ledger.append(Admitted(epoch, epoch, {SourceName("lines"): (Offset(epoch - 1), Offset(epoch))}))
-        digest = ledger.admitted(epoch).digest
+        known = ledger.admitted(epoch)
+        assert known is not None
+        digest = known.digest
         path = layout.preserved(StreamName("words"), epoch)
         if saved_rows.digest_of(store, path) != digest:
             saved_rows.publish(store, stage(store, "parquet", b"word %d" % epoch)[0], path, digest)

@@ -15,7 +15,10 @@ def test_run_tells_its_progress_as_json_and_stops_cleanly_on_ctrl_c(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "1.txt").write_text("to be or not to be\n")
     command = [sys.executable, "-m", "perseid.cli.main", "run", WORD_COUNT, "--root", "root", "--hosts", "1", "--json"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        list(map(str, command)), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
     try:
         pictures = (json.loads(line) for line in process.stdout)
         first = next(picture for picture in pictures if picture.get("epoch", 0) >= 1 or "error" in picture)

@@ -102,9 +102,9 @@ def test_random_reports_that_break_every_habit_of_cars_are_answered_like_the_ora
     lines = []
     for second in range(400):
         for vid in random.choice(40, 6, replace=False):
-            lane, seg, spd = random.integers(0, 5), random.integers(5, 8), random.integers(0, 60)
+            lane, seg, spd = int(random.integers(0, 5)), int(random.integers(5, 8)), int(random.integers(0, 60))
             lines.append(
-                report(second, vid, seg, spd=spd, lane=lane, pos=int(seg) * 5280 if random.random() < 0.8 else None)
+                report(second, vid, seg, spd=spd, lane=lane, pos=seg * 5280 if random.random() < 0.8 else None)
             )
         lines = [
             line for line in lines if int(line.split(",")[1]) != second or second % 30 == int(line.split(",")[2]) % 30
