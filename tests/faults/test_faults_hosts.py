@@ -15,7 +15,7 @@ import psutil
 import pytest
 from apps import Begin, Folder, end
 
-from perseid import App
+from perseid import App, every
 from perseid.driver.running import Running
 from perseid.testing import kill, pause
 
@@ -181,10 +181,10 @@ def test_a_killed_spare_is_replaced(begin: Begin, folder: Folder) -> None:
 
 def survive(
     app: App, begin: Begin, folder: Folder, *, scheme: str = "parallel", every_host: bool = False,
-    shard: str = "", check: Callable[[], Any],
+    shard: str = "", check: Callable[[], Any], **settings: Any,
 ) -> Running:  # fmt: skip
     """Kill the host of a shard (or all hosts) after a checkpoint; then once more, and the input it kept on its machine is gone, too."""
-    running = begin(app, scheme)
+    running = begin(app, scheme, **settings)
     for number, kept in ((1, True), (2, False)):
         apps.wait_for_checkpoint(running, number)
         if running.wait(0):
@@ -241,9 +241,10 @@ def test_rows_of_a_key_keep_their_order(begin: Begin, folder: Folder) -> None:
 
 
 def test_timers_and_time_to_live_are_the_same_after_a_recovery(begin: Begin, folder: Folder) -> None:
-    rows = 18_000
+    rows = 12_000  # every key comes twice
+    pace: dict[str, Any] = {"trigger": every(seconds=0.2), "max_rows_per_epoch": 1_000}
     app = apps.visits(folder.out, rows, rate=3_000)
-    survive(app, begin, folder, every_host=True, check=lambda: apps.check_visits(folder.out, rows))
+    survive(app, begin, folder, every_host=True, check=lambda: apps.check_visits(folder.out, rows), **pace)
 
 
 @slow

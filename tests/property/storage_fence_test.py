@@ -247,7 +247,7 @@ def shared_memory() -> Iterator[str]:
 EVERY_STEP = [pytest.param(1, before, marks=pytest.mark.slow) for before in (used, fresh)]
 
 
-@pytest.mark.parametrize(("stride", "before"), [(4, used), *EVERY_STEP])
+@pytest.mark.parametrize(("stride", "before"), [(7, used), *EVERY_STEP])
 @pytest.mark.parametrize("place", [local, remote])
 def test_whenever_a_driver_sleeps_it_changes_nothing_when_it_wakes(
     place: Place, stride: int, before: Callable[[Place, str], None], shared_memory: str

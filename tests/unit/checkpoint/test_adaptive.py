@@ -42,30 +42,19 @@ def after(run: Run, begin_ms: int) -> Run:
     return Run(taken=[t for t in run.taken if t[0] > begin_ms])
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_checkpoints_are_smaller_than_those_of_parallel_and_near_the_oracles(seed: int) -> None:
-    curves = random_sawteeth(seed, count=1 + seed % 4)
-    until = 40 * PERIOD
-    chosen = after(drive(adaptive(curves), curves, until), PROFILING)
-    fixed = after(drive(FixedPeriod(PERIOD, 0), curves, until), PROFILING)
-    best = after(drive(oracle(curves, until), curves, until), PROFILING)
-    assert best.mean_bytes <= chosen.mean_bytes <= fixed.mean_bytes * 1.02
-    gained = (fixed.mean_bytes - chosen.mean_bytes) / (fixed.mean_bytes - best.mean_bytes)
-    assert gained > 0.5, f"only {gained:.0%} of what is to be gained"
-
-
-def test_on_the_whole_nearly_all_of_the_oracles_gain_is_had() -> None:
-    """The paper: checkpoint time -66 % against parallel, the oracle -69 %."""
+@pytest.mark.parametrize("seeds", [range(16), pytest.param(range(16, 56), marks=pytest.mark.slow)])
+def test_checkpoints_are_smaller_than_those_of_parallel_and_near_the_oracles(seeds: range) -> None:
+    """The paper: checkpoint time -66 % against parallel, the oracle -69 %. More than half of that each time, nearly all on the whole."""
     totals = Counter[str]()
-    for seed in range(40):
+    for seed in seeds:
         curves = random_sawteeth(seed, count=1 + seed % 4)
         until = 40 * PERIOD
-        for name, policy in (
-            ("adaptive", adaptive(curves)),
-            ("parallel", FixedPeriod(PERIOD, 0)),
-            ("oracle", oracle(curves, until)),
-        ):
-            totals[name] += round(after(drive(policy, curves, until), PROFILING).mean_bytes)
+        chosen = after(drive(adaptive(curves), curves, until), PROFILING).mean_bytes
+        fixed = after(drive(FixedPeriod(PERIOD, 0), curves, until), PROFILING).mean_bytes
+        best = after(drive(oracle(curves, until), curves, until), PROFILING).mean_bytes
+        assert best <= chosen <= fixed * 1.02, f"seed {seed}"
+        assert (fixed - chosen) / (fixed - best) > 0.5, f"seed {seed}"
+        totals += Counter(adaptive=round(chosen), parallel=round(fixed), oracle=round(best))
     gained = (totals["parallel"] - totals["adaptive"]) / (totals["parallel"] - totals["oracle"])
     assert gained > 0.8, totals
 

@@ -6,6 +6,7 @@ is as slow as the paper's, so that a large checkpoint is still being written whe
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from statistics import fmean
 
 import numpy as np
@@ -66,7 +67,8 @@ def mean_bytes(
     per_s = total[parts:].mean() / (STILL * period_ms / 1000)
 
     def curve(shard: int) -> Curve:
-        return lambda at_ms: float(sizes[np.searchsorted(times, at_ms), shard])
+        of_shard = sizes[:, shard].tolist()
+        return lambda at_ms: of_shard[bisect_left(times, at_ms)]
 
     curves = [curve(shard) for shard in range(SHARDS)]
     known = Recording(
