@@ -756,7 +756,7 @@ def scheme(name: str, seconds: float) -> Any:
 class Begin(Protocol):
     """Starts an application on the session and the root of a test, and ends it when the test did not."""
 
-    def __call__(self, app: App, scheme: str = "parallel", period: float = 0.7, **more: Any) -> Running: ...
+    def __call__(self, app: App, scheme: str = "parallel", period: float = 0.4, **more: Any) -> Running: ...
 
 
 def end(running: Running) -> None:

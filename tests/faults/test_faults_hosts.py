@@ -24,7 +24,7 @@ pytestmark = pytest.mark.spark
 slow = pytest.mark.slow
 SCHEMES = ["parallel", *(pytest.param(name, marks=slow) for name in ("source", "adaptive", "baseline"))]
 
-ROWS = 6_000  # at least 24 epochs, however slow the machine
+ROWS = 4_000  # at least 16 epochs, however slow the machine
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

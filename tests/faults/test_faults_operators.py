@@ -18,7 +18,7 @@ from perseid.testing import Clock, kill
 
 pytestmark = pytest.mark.spark
 
-ROWS, EPOCH_ROWS, BAD = 4_000, 250, 2_100
+ROWS, EPOCH_ROWS, BAD = 3_000, 250, 1_600
 
 
 def breaking(folder: Folder, how: str) -> App:
@@ -43,7 +43,7 @@ def test_an_operator_that_keeps_raising_stops_the_application_which_resumes_afte
     epoch = BAD // EPOCH_ROWS + 1
     shard = next(i for i in range(3) if f"shard {i}" in message)
     assert "operator 'count'" in message and f"epoch {epoch}" in message and "first rows" in message, message
-    assert "row 2100 is more than I can take" in message and "'seq'" in message
+    assert f"row {BAD} is more than I can take" in message and "'seq'" in message
     assert _counted_failures(folder) == [shard] * 3
     Path(f"{folder.root}-mark").unlink()
     again = begin(breaking(folder, "while"))

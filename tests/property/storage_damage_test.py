@@ -61,7 +61,6 @@ def test_a_flipped_bit_in_any_byte_of_a_snapshot_is_found(store: Store, snapshot
 
 
 @given(edit=st.data())
-@settings(max_examples=100, deadline=None)
 def test_any_edit_of_a_snapshot_is_found(
     store: Store, snapshot: tuple[SnapshotFile, bytes], edit: st.DataObject
 ) -> None:
@@ -74,7 +73,6 @@ def test_any_edit_of_a_snapshot_is_found(
 
 
 @given(buffers=st.lists(st.binary(max_size=300), max_size=8), header=st.dictionaries(st.text(), st.integers()))
-@settings(max_examples=50, deadline=None)
 def test_any_snapshot_comes_back(store: Store, buffers: list[bytes], header: dict[str, int]) -> None:
     file = write_snapshot(store, "any", header, buffers, local=None)
     back, views, _ = read_snapshot(store, file, local=None)
@@ -154,7 +152,6 @@ def test_every_truncation_of_a_ledger_opens_with_a_prefix_of_what_was_appended(
 
 
 @given(calls=histories(), change=st.data())
-@settings(max_examples=60, deadline=None)
 def test_a_damaged_ledger_opens_with_a_prefix_or_is_refused(
     store: Store, calls: list[list[Record]], change: st.DataObject
 ) -> None:
@@ -172,7 +169,6 @@ def test_a_damaged_ledger_opens_with_a_prefix_or_is_refused(
 
 
 @given(calls=histories(), cuts=st.lists(st.integers(0, 12), max_size=4))
-@settings(max_examples=40, deadline=None)
 def test_trimming_loses_nothing_that_follows_from_the_records(
     store: Store, calls: list[list[Record]], cuts: list[int]
 ) -> None:

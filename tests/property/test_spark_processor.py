@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
@@ -91,7 +91,6 @@ programs = st.lists(st.tuples(st.sampled_from(CALLS), st.integers(0, 6)), min_si
 epochs = st.lists(st.lists(st.tuples(st.sampled_from("xyz"), programs), max_size=4), min_size=1, max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
 @given(epochs)
 def test_every_program_gives_what_sparks_own_tester_gives(epochs: list[list[tuple[str, Any]]]) -> None:
     ours = OperatorHarness(

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 from curves import Curve, Run, adaptive, drive, polyline, random_sawteeth, sawtooth, shard
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perseid.checkpoint.adaptive import PONDER_MS
@@ -156,7 +156,6 @@ def test_a_fall_at_the_very_end_of_a_profile_tells_as_much_as_any_other() -> Non
     ),
     st.booleans(),
 )
-@settings(deadline=None)
 def test_whatever_shards_saw_makes_a_profile(lines: list[list[tuple[int, int]]], fresh: bool) -> None:
     """Also two sizes at one time, as after a recovery; sizes of nothing; a single one."""
     seen = {
@@ -198,7 +197,6 @@ def test_alert_mode_ends_when_the_state_is_not_small_any_more() -> None:
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 5), epoch_ms=st.sampled_from([100, 500, 2_000]))
 @example(seed=359, count=3, epoch_ms=100)
 @example(seed=1, count=3, epoch_ms=100)
-@settings(max_examples=40, deadline=None)
 def test_every_period_has_exactly_one_checkpoint(seed: int, count: int, epoch_ms: int) -> None:
     curves = random_sawteeth(seed, count)
     run = drive(adaptive(curves), curves, 12 * PERIOD + 1, epoch_ms)

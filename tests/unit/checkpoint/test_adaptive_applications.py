@@ -82,9 +82,9 @@ def mean_bytes(
         "parallel": FixedPeriod(period_ms, 0),
     }
     found = {}
+    measured = (learning + 0.25) * period_ms, (learning + 3.25) * period_ms
     for name, policy in policies.items():
-        run = drive(policy, curves, 0, bytes_per_s=per_s, times_ms=times)
-        measured = (learning + 0.25) * period_ms, (learning + 3.25) * period_ms
+        run = drive(policy, curves, 0, bytes_per_s=per_s, times_ms=times[: bisect_left(times, measured[1])])
         found[name] = fmean(size for at, _, size in run.taken if measured[0] <= at < measured[1])
     return found
 

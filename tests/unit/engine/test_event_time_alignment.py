@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perseid.engine.event_time_alignment import PATIENCE, EventTimeAlignment
@@ -45,7 +45,6 @@ def feeds(draw: st.DrawFn) -> dict[SourceName, list[int | None]]:
     return {source: draw(newest) for source in (A, B, C)}
 
 
-@settings(max_examples=300, deadline=None)
 @given(feeds(), st.integers(0, 20), st.data())
 def test_every_row_is_read_whatever_the_event_times_are(
     feed: dict[SourceName, list[int | None]], ahead: int, data: st.DataObject
