@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
@@ -107,7 +107,6 @@ epochs = st.lists(st.lists(st.tuples(st.sampled_from("xyz"), programs), max_size
 
 
 @pytest.mark.parametrize("pandas", [False, True], ids=["row", "pandas"])
-@settings(max_examples=60, deadline=None)
 @given(epochs=epochs)
 def test_every_program_gives_what_sparks_own_tester_gives(epochs: list[list[tuple[str, Any]]], pandas: bool) -> None:
     kind = ProgramsInPandas if pandas else Programs

@@ -32,7 +32,13 @@ class OtherLines(Lines):
 
 
 def fingerprint(operator: Operator, **changes: Any) -> dict[str, Any]:
-    options = {"key": "word", "output": "word string, n long", "shards": 2, "source": Lines(), "unit": None} | changes
+    options: dict[str, Any] = {
+        "key": "word",
+        "output": "word string, n long",
+        "shards": 2,
+        "source": Lines(),
+        "unit": None,
+    } | changes
     source = options.pop("source")
     app = App("words")
     app.source("lines", source).stateful("count", operator, **options).sink("out", Nowhere())
