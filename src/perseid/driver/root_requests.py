@@ -1,4 +1,4 @@
-"""Requests that other processes put on the root of a running application: scale, checkpoint, stop.
+"""Requests that other processes put on the root of a running application: scale, checkpoint, standby, stop.
 
 The driver looks once a second. Invariant: a request is taken up once, and answered once.
 """
@@ -14,10 +14,11 @@ from perseid.driver.scale_requests import ScaleRequests
 from perseid.driver.state_requests import StateRequests
 from perseid.engine import events as on
 from perseid.errors import PerseidError, StorageFailed
+from perseid.standby.modes import standby_mode
 from perseid.storage import requests
 from perseid.storage.store import Store
 
-CHECKPOINT_S = 120.0
+WAIT_S = 120.0
 
 
 class RootRequests:
@@ -39,20 +40,33 @@ class RootRequests:
             case {"scale": _}:
                 self._scale.take_up(store, name, request)
             case {"checkpoint": _}:
-                threading.Thread(target=self._checkpoint, args=(store, name), name="perseid-asked", daemon=True).start()
+                self._answer(store, name, self._checkpoint)
+            case {"standby": operator, "mode": mode}:
+                self._answer(store, name, lambda: self._standby(str(operator), mode))
             case {"stop": _}:
                 requests.answer(store, name, {"stopping": True})
                 self._post(on.StopRequested())
             case _:
-                known = "scale, checkpoint, stop"
+                known = "scale, checkpoint, standby, stop"
                 requests.answer(store, name, {"error": f"unknown request {sorted(request)}; known: {known}"})
 
-    def _checkpoint(self, store: Store, name: str) -> None:
+    def _checkpoint(self) -> dict[str, Any]:
+        taken = self._state.checkpoint(WAIT_S)
+        return {"checkpoint": {"id": taken.id, "bytes": taken.bytes, "epochs": dict(taken.epochs)}}
+
+    def _standby(self, operator: str, mode: Any) -> dict[str, Any]:
+        nothing = self._state.standby(operator, standby_mode(mode), WAIT_S)
+        return {"standby": {"operator": operator, "mode": mode, "nothing": nothing}}
+
+    def _answer(self, store: Store, name: str, what: Callable[[], dict[str, Any]]) -> None:
         """It takes a while; the controller goes on."""
-        try:
-            taken = self._state.checkpoint(CHECKPOINT_S)
-            said: dict[str, Any] = {"checkpoint": {"id": taken.id, "bytes": taken.bytes, "epochs": dict(taken.epochs)}}
-        except PerseidError as error:
-            said = {"error": str(error)}
-        with contextlib.suppress(StorageFailed):
-            requests.answer(store, name, said)
+
+        def work() -> None:
+            try:
+                said = what()
+            except PerseidError as error:
+                said = {"error": str(error)}
+            with contextlib.suppress(StorageFailed):
+                requests.answer(store, name, said)
+
+        threading.Thread(target=work, name="perseid-asked", daemon=True).start()
