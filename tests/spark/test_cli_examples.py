@@ -101,6 +101,12 @@ def test_survive_a_kill(tmp_path):
 
 
 @pytest.mark.slow
+def test_standby(tmp_path):
+    said = ran(EXAMPLES / "standby.py", cwd=tmp_path)
+    assert "the copy answers" in said and "every row counted exactly once" in said
+
+
+@pytest.mark.slow
 def test_on_a_cluster(tmp_path):
     assert "ffffff" in ran(EXAMPLES / "on_a_cluster.py", cwd=tmp_path)
 

@@ -20,6 +20,7 @@ from perseid.cli.replay import replay
 from perseid.cli.run import run
 from perseid.cli.scale import scale
 from perseid.cli.simulate import simulate
+from perseid.cli.standby import standby
 from perseid.cli.state_files import export, import_
 from perseid.cli.top import top
 
@@ -52,6 +53,7 @@ def _perseid(
 app.command()(demo)
 app.command()(run)
 app.command()(scale)
+app.command()(standby)
 app.command()(check)
 app.command()(release)
 app.command()(back)

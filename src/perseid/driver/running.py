@@ -210,10 +210,13 @@ class Running:
 
             running.standby("count", "hybrid")
 
-        Raises ``RequestFailed`` for an unknown operator, if there is no host for the copy, or if it does not hold within ``timeout_s``.
+        One without state needs none: you are warned that it does nothing. Raises ``RequestFailed`` for an unknown operator, if there is
+        no host for the copy, or if it does not hold within ``timeout_s``.
         """
         self._require_alive("standby")
-        self._shell.state_requests.standby(operator, standby_mode(mode), timeout_s)
+        nothing = self._shell.state_requests.standby(operator, standby_mode(mode), timeout_s)
+        if nothing:
+            warnings.warn(nothing, PerseidWarning, stacklevel=2)
 
     def restore_state(self, operator: str, *, timeout_s: float | None = 120.0) -> None:
         """Make an operator's shards anew from the newest checkpoint and what came since, as after a loss; returns when they are.

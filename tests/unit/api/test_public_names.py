@@ -23,9 +23,9 @@ OF_TESTS = ["FaultBeyondRun", "FaultError", "OtherVersion", "PropertyBroken", "S
 def test_the_names_of_perseid() -> None:
     assert sorted(set(perseid.__all__) - set(ERRORS)) == [
         "App", "CheckpointStatus", "Context", "Duration", "END_OF_TIME_MS", "EpochInfo", "EpochStatus", "EventTime", "HostStatus",
-        "KeyedOperator", "Operator", "Progress", "Running", "Scaled", "Spilled", "Stream", "TakenCheckpoint", "Timer", "checkpoints",
-        "errors", "event_time", "every", "migrate", "moved", "primitives", "scaling", "sinks", "sources", "spark_processor",
-        "spark_session", "state", "testing", "transform_with_state", "transform_with_state_in_pandas",
+        "KeyedOperator", "Operator", "Progress", "Running", "Scaled", "Spilled", "StandbyStatus", "Stream", "TakenCheckpoint", "Timer",
+        "checkpoints", "errors", "event_time", "every", "migrate", "moved", "primitives", "scaling", "sinks", "sources", "spark_processor",
+        "spark_session", "standby", "state", "testing", "transform_with_state", "transform_with_state_in_pandas",
     ]  # fmt: skip
 
 

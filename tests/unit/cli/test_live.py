@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from perseid.cli.live import View, line, watch
-from perseid.engine.progress import CheckpointStatus, HostStatus, Progress
+from perseid.engine.progress import CheckpointStatus, HostStatus, Progress, StandbyStatus
 from perseid.errors import ApplicationFailed
 from perseid.testing.driver import progress_of
 
@@ -153,3 +153,28 @@ def test_when_nobody_reads_any_more_the_application_is_stopped_without_a_traceba
             running, mode=mode, every_s=0.0, console=Console(file=closed), stop=threading.Event(), on_stop=running.stop
         )
     assert running.stopped
+
+
+GUARDED = replace(
+    PICTURE,
+    standby=(
+        StandbyStatus(0, 2, "hybrid", "switched", ("count/0", "count/1"), 3),
+        StandbyStatus(1, None, "hybrid", "unguarded", ("count/2",), None),
+    ),
+    switches=4,
+    roll_backs=3,
+)
+
+
+def test_the_live_view_shows_both_copies_who_answers_and_how_far_the_hindmost_is_behind():
+    console = Console(file=io.StringIO(), width=100, color_system=None)
+    console.print(View().render(GUARDED, 0.0))
+    shown = " ".join(console.file.getvalue().split())
+    assert "hybrid 0 2 host 2 answers 3 epochs count/0 count/1" in shown
+    assert "hybrid 1 none unguarded count/2" in shown
+    assert "switches 4 to a copy, 3 back" in shown
+    assert "copies 1/2, switches 4" in line(GUARDED)
+
+
+def test_the_picture_of_copies_survives_json():
+    assert progress_of(json.loads(json.dumps(GUARDED.as_dict()))) == GUARDED

@@ -30,7 +30,7 @@ def answering(root, said):
 
 def fresh_lease(root, monkeypatch):
     """The root's driver has just renewed its lease."""
-    monkeypatch.setattr("perseid.cli.scale.SILENT_S", float("inf"))
+    monkeypatch.setattr("perseid.cli.root_requests.SILENT_S", float("inf"))
 
 
 def test_a_wish_is_put_to_the_running_application_and_its_answer_is_told(root, monkeypatch):
