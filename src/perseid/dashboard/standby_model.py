@@ -1,7 +1,7 @@
 """Standby in the picture: which host has a copy on which, how far the copy is behind, who of the two answers (H1 to H5).
 
 A pair is known by its primary. The engine has a pair for every unit and standby of a host's shards, and tells of each; their copies are on
-one host, and here they are one pair. What becomes of pairs is told in their own list and, where somebody's answers changed hands, as an incident.
+one host, and here they are one pair. What becomes of pairs is told in their own list and, where somebody else answers, as an incident.
 
 Invariant: a pair's primary is alive, or its copy answers, or is about to.
 """
