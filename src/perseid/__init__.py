@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from perseid import checkpoints, errors, scaling, standby
 from perseid.application import App
 from perseid.duration import Duration, every
-from perseid.engine.progress import CheckpointStatus, EpochStatus, HostStatus, Progress
+from perseid.engine.progress import CheckpointStatus, EpochStatus, HostStatus, Progress, StandbyStatus
 from perseid.errors import (
     ApplicationFailed,
     ChannelError,
@@ -106,6 +106,7 @@ __all__ = [
     "SettingsError",
     "SourceChanged",
     "Spilled",
+    "StandbyStatus",
     "StorageFailed",
     "Stream",
     "TakenCheckpoint",

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from perseid.cli import figures
-from perseid.engine.progress import HostStatus, Progress
+from perseid.engine.progress import HostStatus, Progress, StandbyStatus
 from perseid.errors import PerseidError
 
 Mode = Literal["live", "lines", "json"]
@@ -82,6 +82,8 @@ class View:
         if progress.dead_letter_error:
             lines.append(_labelled("put aside", progress.dead_letter_error, "yellow"))
         lines.append(_hosts(progress))
+        if progress.standby:
+            lines.append(_standby(progress))
         if len(progress.units) > 1:
             at = ", ".join(f"{unit} at epoch {epoch}" for unit, epoch in progress.units.items())
             lines.append(_labelled("units", at))
@@ -113,6 +115,9 @@ def line(progress: Progress) -> str:
         f"hosts {alive}/{len(progress.hosts)}",
         f"faults {progress.faults}",
     ]
+    if progress.standby:
+        copies = sum(one.lag is not None for one in progress.standby)
+        parts.append(f"copies {copies}/{len(progress.standby)}, switches {progress.switches}")
     if progress.trouble:
         parts.append(f"trouble: {progress.trouble}")
     if progress.dead_letters or progress.dead_letter_error:
@@ -223,3 +228,24 @@ def _hosts(progress: Progress) -> RenderableType:
 def _host_cells(host: HostStatus) -> tuple[Text, str, str]:
     alive = Text("● alive", "green") if host.alive else Text("✗ lost", "bold red")
     return alive, figures.size(host.state_bytes), " ".join(host.shards) or "spare"
+
+
+PAIR_STYLES = {"guarded": "green", "deploying": "cyan", "switched": "bold yellow", "returning": "yellow"}
+"""By phase; all others are red: nobody stands in."""
+
+
+def _standby(progress: Progress) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
+    for column in ("standby", "primary", "copy", "", "behind", "shards"):
+        table.add_column(column, min_width=LABEL_WIDTH if column == "standby" else None)
+    for one in progress.standby:
+        copy = "none" if one.copy is None else str(one.copy)
+        lag = "" if one.lag is None else f"{one.lag} epoch{'' if one.lag == 1 else 's'}"
+        table.add_row(one.mode, str(one.primary), copy, _phase(one), lag, " ".join(one.shards))
+    told = f"{progress.switches} to a copy, {progress.roll_backs} back"
+    return Group(table, _labelled("switches", told))
+
+
+def _phase(one: StandbyStatus) -> Text:
+    said = f"host {one.copy} answers" if one.answering == one.copy is not None else one.phase
+    return Text(said, PAIR_STYLES.get(one.phase, "bold red"))

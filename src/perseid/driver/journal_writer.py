@@ -17,7 +17,7 @@ from perseid.engine import notices
 from perseid.engine.controller import Controller
 from perseid.engine.messages import LoadMeasured, Saved
 from perseid.engine.notices import Notice, Outcome, noticed
-from perseid.engine.progress import CheckpointStatus, EpochStatus, HostStatus, Progress
+from perseid.engine.progress import CheckpointStatus, EpochStatus, HostStatus, Progress, StandbyStatus
 from perseid.engine.settings import RootHistory
 from perseid.errors import headline
 from perseid.metrics.epoch_parts import EpochClock
@@ -68,6 +68,7 @@ class JournalWriter:
         self._last_event = ""
         self._started: tuple[notices.AppStarted, Controller] | None = None
         self._alive: dict[HostId, notices.HostReady] = {}
+        self._switches = self._roll_backs = 0
         self.feed: ProgressFeed | None = None  # who wants to hear of epochs
 
     def say(self, sentence: str) -> None:
@@ -223,8 +224,10 @@ class JournalWriter:
             case notices.ScaleGivenUp(request, reason):
                 self.say(f"{request.operator} was not scaled: {reason}")
             case notices.Switched(primary, copy, silent_ms=silent_ms):
+                self._switches += 1
                 self.say(f"host {copy} answers instead of host {primary}, which was silent for {silent_ms} ms")
             case notices.RolledBack(primary):
+                self._roll_backs += 1
                 self.say(f"host {primary} answers again")
             case notices.GivenUp(host, promoted, reason):
                 self.say(f"host {host} is replaced for good by host {promoted}: {reason}")
@@ -327,8 +330,23 @@ class JournalWriter:
                 checkpoint_error=self._checkpoint_error,
                 hosts=hosts,
                 spares=sum(not h.shards for h in hosts),
+                standby=_standby(controller),
+                switches=self._switches,
+                roll_backs=self._roll_backs,
                 faults=controller.faults,
                 trouble=trouble,
                 last_event=self._last_event,
                 units={str(u): int(s.finished) for u, s in controller.pipeline.units.items()},
             )
+
+
+def _standby(controller: Controller) -> tuple[StandbyStatus, ...]:
+    """The pairs there are, and how far the hindmost of both hosts is behind."""
+    units = controller.pipeline.units
+    found = []
+    for one in list(controller.standby.pairs):
+        pair, finished = one.pair, max((units[unit].finished for unit in one.units), default=0)
+        lag = max(0, finished - pair.stands) if pair.phase in ("guarded", "switched", "returning") else None
+        shards = tuple(str(shard) for shard in one.shards)
+        found.append(StandbyStatus(pair.primary, pair.copy, pair.standby.mode, pair.phase, shards, lag))
+    return tuple(found)

@@ -55,8 +55,8 @@ class RootRequests:
         return {"checkpoint": {"id": taken.id, "bytes": taken.bytes, "epochs": dict(taken.epochs)}}
 
     def _standby(self, operator: str, mode: Any) -> dict[str, Any]:
-        self._state.standby(operator, standby_mode(mode), WAIT_S)
-        return {"standby": {"operator": operator, "mode": mode}}
+        nothing = self._state.standby(operator, standby_mode(mode), WAIT_S)
+        return {"standby": {"operator": operator, "mode": mode, "nothing": nothing}}
 
     def _answer(self, store: Store, name: str, what: Callable[[], dict[str, Any]]) -> None:
         """It takes a while; the controller goes on."""

@@ -30,6 +30,7 @@ from perseid.driver.reports import Report, Reports
 from perseid.driver.room import Room, engine_settings
 from perseid.driver.root_history import check_owner, keep_before, own_root, read_history
 from perseid.driver.root_requests import RootRequests
+from perseid.driver.same_fate import advice_on_place
 from perseid.driver.scale_requests import ScaleRequests
 from perseid.driver.settings import Settings
 from perseid.driver.state_requests import StateRequests
@@ -141,6 +142,7 @@ class Shell:
         for sink in graph.sinks:
             sink.sink.open(spark, store)
             self._undo.callback(sink.sink.close)
+        self._master = spark.conf.get("spark.master", "local") or "local"
         own = self.own = sibling_of(spark)
         self.compiled: Compiled = compile_graph(spark, own, graph)
         if own is not spark:
@@ -311,7 +313,7 @@ class Shell:
     # -- what others ask ------------------------------------------------------------------------------------------
 
     def _rows(self, admitted: Admitted) -> int | None:
-        counts = [s.source.rows(*admitted.slices[SourceName(s.name)]) for s in self.graph.sources]
+        counts = [s.source.rows(*admitted.slice_of(SourceName(s.name))) for s in self.graph.sources]
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
 
@@ -422,6 +424,10 @@ class Shell:
         self.event_recorder.handled(event, now_ms, commands, self.controller)
         for command in commands:
             self.journal_writer.command(command)
+            advice = advice_on_place(command, self._master)
+            if advice is not None:
+                with contextlib.suppress(PerseidWarning):  # one that is an error must not end the controller
+                    self._advise(advice)
         self._carry_out(commands)
 
     def _fail(self, message: str) -> None:

@@ -80,10 +80,14 @@ class StateRequests:
         self._known(operator, "restore")
         self._ask(lambda number: on.RestoreRequested(number, OperatorName(operator)), "restore", timeout_s)
 
-    def standby(self, operator: str, standby: Standby, timeout_s: float | None) -> None:
-        """Returns when the operator's shards have it."""
+    def standby(self, operator: str, standby: Standby, timeout_s: float | None) -> str:
+        """Returns when the operator's shards have it; for one without state, why that does nothing."""
+        stateless = [node.name for node in self._graph.nodes if node not in self._graph.operators]
+        if operator in stateless:
+            return f"{operator!r} has no state: Spark runs it again wherever it is lost, so standby does nothing for it"
         self._known(operator, "give standby")
         self._ask(lambda number: on.StandbyRequested(number, OperatorName(operator), standby), "standby", timeout_s)
+        return ""
 
     def _known(self, operator: str, what: str) -> None:
         names = [node.name for node in self._graph.operators]

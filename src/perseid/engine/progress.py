@@ -44,6 +44,25 @@ class EpochStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class StandbyStatus:
+    """Shards of one host, and their copy on another one."""
+
+    primary: int
+    copy: int | None  # None: there is none, and a host for one is looked for
+    mode: str
+    phase: str  # unguarded, deploying, guarded, switched, returning, launching
+    shards: tuple[str, ...]
+    lag: int | None  # epochs that the hindmost of the two lacks; None: there is no copy yet
+
+    @property
+    def answering(self) -> int | None:
+        """Who answers; under active standby the other one does, too. None: a new host is launched."""
+        if self.phase in ("switched", "returning"):
+            return self.copy
+        return None if self.phase == "launching" else self.primary
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """A running application at one moment, from ``Running.progress``."""
 
@@ -65,6 +84,9 @@ class Progress:
     checkpoint_error: str = ""  # why the newest one failed; empty as soon as a later one is committed
     hosts: tuple[HostStatus, ...] = ()
     spares: int = 0  # ready hosts without shards
+    standby: tuple[StandbyStatus, ...] = ()  # of operators that have one
+    switches: int = 0  # to a copy, since the start of this driver
+    roll_backs: int = 0  # to a primary that answered again
     faults: int = 0  # hosts lost and survived since the start of this driver
     trouble: str = ""  # why the next epoch is not to be had, as a sentence; empty while all is well
     last_event: str = ""  # newest noteworthy thing, as a sentence

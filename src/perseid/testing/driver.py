@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from perseid.engine.progress import CheckpointStatus, HostStatus, Progress
+from perseid.engine.progress import CheckpointStatus, HostStatus, Progress, StandbyStatus
 from perseid.errors import ApplicationFailed, SettingsError
 from perseid.testing.network import prepare
 from perseid.testing.processes import kill_session, session_members
@@ -146,4 +146,7 @@ def progress_of(said: Mapping[str, Any]) -> Progress:
     last = fields.get("last_checkpoint")
     fields["last_checkpoint"] = CheckpointStatus(**last) if last else None
     fields["hosts"] = tuple(HostStatus(**{**host, "shards": tuple(host["shards"])}) for host in fields.get("hosts", ()))
+    fields["standby"] = tuple(
+        StandbyStatus(**{**one, "shards": tuple(one["shards"])}) for one in fields.get("standby", ())
+    )
     return Progress(**fields)

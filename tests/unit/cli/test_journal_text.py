@@ -1,9 +1,11 @@
+from typing import Any
+
 import pytest
 
 from perseid.cli.journal_text import _SENTENCES, sentence, tone
 from perseid.engine import notices
 
-RECORDS = [
+RECORDS: list[tuple[dict[str, Any], str]] = [
     (
         {
             "kind": "app_started",
@@ -260,7 +262,13 @@ RECORDS = [
 
 
 def test_the_start_is_no_recovery():
-    record = {"kind": "recovery_started", "reason": "start", "mode": "application", "shards": [], "checkpoint": None}
+    record: dict[str, Any] = {
+        "kind": "recovery_started",
+        "reason": "start",
+        "mode": "application",
+        "shards": [],
+        "checkpoint": None,
+    }
     assert sentence(record) == "its state begins empty"
     assert sentence({**record, "checkpoint": 3}) == "its state is loaded from checkpoint 3"
 

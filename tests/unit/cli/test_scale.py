@@ -1,5 +1,6 @@
 import json
 import threading
+from typing import Any
 
 from typer.testing import CliRunner
 
@@ -22,14 +23,14 @@ def answering(root, said):
         wishes.append(found[0][1])
         requests.answer(store, found[0][0], said)
 
-    wishes = []
+    wishes: list[Any] = []
     threading.Thread(target=answer, daemon=True).start()
     return wishes
 
 
 def fresh_lease(root, monkeypatch):
     """The root's driver has just renewed its lease."""
-    monkeypatch.setattr("perseid.cli.scale.SILENT_S", float("inf"))
+    monkeypatch.setattr("perseid.cli.root_requests.SILENT_S", float("inf"))
 
 
 def test_a_wish_is_put_to_the_running_application_and_its_answer_is_told(root, monkeypatch):

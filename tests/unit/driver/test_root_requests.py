@@ -13,7 +13,7 @@ from perseid.driver.scale_requests import ScaleRequests
 from perseid.driver.state_requests import StateRequests, TakenCheckpoint
 from perseid.engine import events as on
 from perseid.errors import NoAnswer, RequestFailed
-from perseid.standby.modes import Standby, hybrid
+from perseid.standby.modes import Standby
 from perseid.storage import requests
 from perseid.storage.store import Store
 
@@ -28,17 +28,15 @@ class Scale:
 
 class State:
     def __init__(self, store: Store) -> None:
-        self.store, self.fails, self.standbys = store, False, dict[str, Standby]()
+        self.store, self.fails = store, False
+
+    def standby(self, operator: str, standby: Standby, timeout_s: float) -> str:
+        return "" if operator == "count" else f"{operator} has no state"
 
     def checkpoint(self, timeout_s: float) -> TakenCheckpoint:
         if self.fails:
             raise RequestFailed("the disk is full")
         return TakenCheckpoint(7, {"main": 4}, (), self.store)
-
-    def standby(self, operator: str, standby: Standby, timeout_s: float) -> None:
-        if operator != "count":
-            raise RequestFailed(f"there is no stateful operator {operator!r}")
-        self.standbys = {operator: standby}
 
 
 @pytest.fixture
@@ -78,12 +76,22 @@ def test_what_fails_or_is_unknown_is_answered_too(store: Store) -> None:
     assert "unknown request ['fly']" in answered(store, unknown)["error"]
 
 
-def test_another_standby_is_asked_for_by_its_name(store: Store) -> None:
-    state = State(store)
-    looking = RootRequests(cast(ScaleRequests, Scale()), cast(StateRequests, state), list[on.Event]().append)
-    wishes = (("count", "hybrid"), ("nobody", "hybrid"), ("count", "sometimes"))
-    names = [requests.ask(store, {"standby": operator, "mode": mode}) for operator, mode in wishes]
+@pytest.mark.parametrize(
+    ("operator", "mode", "said"),
+    [
+        ("count", "hybrid", {"standby": {"operator": "count", "mode": "hybrid", "nothing": ""}}),
+        ("split", "hybrid", {"standby": {"operator": "split", "mode": "hybrid", "nothing": "split has no state"}}),
+    ],
+)
+def test_another_standby_is_answered_with_what_holds(store: Store, operator: str, mode: str, said: Any) -> None:
+    looking = RootRequests(cast(ScaleRequests, Scale()), cast(StateRequests, State(store)), list[on.Event]().append)
+    name = requests.ask(store, {"standby": operator, "mode": mode})
     looking.look(store)
-    said = [answered(store, name) for name in names]
-    assert said[0] == {"standby": {"operator": "count", "mode": "hybrid"}} and state.standbys == {"count": hybrid()}
-    assert "nobody" in said[1]["error"] and "sometimes" in said[2]["error"]
+    assert answered(store, name) == said
+
+
+def test_an_unknown_standby_is_an_error(store: Store) -> None:
+    looking = RootRequests(cast(ScaleRequests, Scale()), cast(StateRequests, State(store)), list[on.Event]().append)
+    name = requests.ask(store, {"standby": "count", "mode": "passiv"})
+    looking.look(store)
+    assert "did you mean 'passive'" in answered(store, name)["error"]
