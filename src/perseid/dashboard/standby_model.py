@@ -1,6 +1,7 @@
 """Standby in the picture: which host has a copy on which, how far the copy is behind, who of the two answers (H1 to H5).
 
-A pair is known by its primary. What becomes of pairs is told in their own list and, where somebody's answers changed hands, as an incident.
+A pair is known by its primary. The engine has a pair for every unit and standby of a host's shards, and tells of each; their copies are on
+one host, and here they are one pair. What becomes of pairs is told in their own list and, where somebody else answers, as an incident.
 
 Invariant: a pair's primary is alive, or its copy answers, or is about to.
 """
@@ -17,15 +18,20 @@ from perseid.dashboard.stories import Stories
 Record = Mapping[str, Any]
 
 
+RECENT, SAME_MS = 6, 3_000
+"""Of so many events, those that came so close upon each other and say the same are told once."""
+
+
 class StandbyModel:
     """Takes in what the journal tells of copies."""
 
     def __init__(self, picture: Picture, stories: Stories) -> None:
         self._picture, self._stories = picture, stories
+        self._given_up: dict[int, int] = {}  # a host → the one that was promoted
         self.take: dict[str, Callable[[Record, int], None]] = {
             "copy_wanted": self._wanted, "copy_deploying": self._deploying, "copy_deployed": self._deployed,
             "copy_refreshed": self._refreshed, "copy_lost": self._lost, "switched": self._switched,
-            "rolled_back": self._rolled_back, "given_up": self._given_up, "standby_changed": self._changed,
+            "rolled_back": self._rolled_back, "given_up": self._gave_up, "standby_changed": self._changed,
         }  # fmt: skip
 
     def host_gone(self, host: int) -> None:
@@ -55,8 +61,10 @@ class StandbyModel:
         return pair
 
     def _tell(self, record: Record, at_ms: int) -> None:
-        told = Told(at_ms, sentence(record), tone(record))
-        self._picture.standby_events.append(told)
+        told, events = Told(at_ms, sentence(record), tone(record)), self._picture.standby_events
+        if any(before.text == told.text and at_ms - before.at_ms < SAME_MS for before in list(events)[-RECENT:]):
+            return
+        events.append(told)
         self._stories.tell(at_ms, told.text, told.tone)
 
     def _wanted(self, record: Record, at_ms: int) -> None:
@@ -89,6 +97,10 @@ class StandbyModel:
         self._tell(record, at_ms)
 
     def _switched(self, record: Record, at_ms: int) -> None:
+        known = self._picture.pairs.get(int(record["primary"]))
+        if known is not None and known.phase == "switched" and known.copy == int(record["copy"]):
+            known.epoch = min(known.epoch or 0, int(record["epoch"]))
+            return
         pair = self._pair(record, at_ms, "switched")
         pair.epoch, pair.reason = int(record["epoch"]), str(record["reason"])
         pair.switches += 1
@@ -97,14 +109,20 @@ class StandbyModel:
         self._tell(record, at_ms)
 
     def _rolled_back(self, record: Record, at_ms: int) -> None:
+        known = self._picture.pairs.get(int(record["primary"]))
+        if known is not None and known.phase != "switched":
+            return
         pair = self._pair(record, at_ms, "guarded")
         pair.reason = ""
         self._picture.totals.roll_backs += 1
         self._tell(record, at_ms)
         self._stories.rolled_back(record, at_ms)
 
-    def _given_up(self, record: Record, at_ms: int) -> None:
+    def _gave_up(self, record: Record, at_ms: int) -> None:
         picture, host, promoted = self._picture, int(record["host"]), int(record["promoted"])
+        if self._given_up.get(host) == promoted:
+            return
+        self._given_up[host] = promoted
         picture.pairs.pop(host, None)
         picture.pairs[promoted] = Pair(promoted, at_ms, reason="its copy is still to be made")
         for shard in picture.shards.values():

@@ -96,7 +96,7 @@ class Stories:
         if incident is None:
             incident = self._begin("standby", at_ms, "", "", "", about=primary)
         incident.title, incident.solved_ms = f"Host {copy} answers instead of host {primary}", None
-        incident.phases.append(("silent", silent_ms))
+        incident.phases += [("silent", silent_ms)] if silent_ms else []
         incident.switched_ms = at_ms
 
     def rolled_back(self, record: Mapping[str, Any], at_ms: int) -> None:

@@ -14,6 +14,7 @@ Life = Literal["held", "released", "dead", "unknown"]
 """What the lease says of the driver."""
 
 RECENT_MS = 10_000
+STILL_MS = 15_000
 POINTS = 600
 LISTED = 200
 SKEWED = 2.0
@@ -35,6 +36,7 @@ def overview(picture: Picture, life: Life) -> dict[str, Any]:
         "admitted": picture.admitted,
         "backlog": max(0, picture.admitted - picture.epoch),
         "rows_wait": _last(picture.epochs, "rows_wait"),
+        "still_ms": _still_ms(picture),
         **_recent(picture),
         "graph": _graph(picture),
         "hosts": [_host(picture, host) for host in sorted(picture.hosts.values(), key=lambda h: h.id)],
@@ -57,6 +59,16 @@ def phase(picture: Picture, life: Life) -> str:
     """A driver that is dead has not told so itself."""
     lives = picture.phase in ("starting", "running", "recovering")
     return "crashed" if lives and life in ("dead", "released") else picture.phase
+
+
+def _still_ms(picture: Picture) -> float | None:
+    """So long no epoch was committed though one is under way; None where that is as usual."""
+    committed_ms = picture.epochs.last("at_ms")
+    if committed_ms is None or picture.admitted <= picture.epoch or picture.phase != "running":
+        return None
+    usual = [row[2] for row in picture.epochs.tail(30)]
+    still_ms = picture.at_ms - committed_ms
+    return still_ms if still_ms > max(STILL_MS, 5 * max(usual)) else None
 
 
 def _recent(picture: Picture) -> dict[str, Any]:

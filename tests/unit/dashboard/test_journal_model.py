@@ -105,6 +105,16 @@ def test_a_driver_that_dies_is_told_by_the_next_one() -> None:
     assert picture.generation == 2 and {host.generation for host in picture.hosts.values()} == {2}
 
 
+def test_a_run_that_stands_still_says_for_how_long() -> None:
+    last = max(n for n, record in enumerate(RECORDS) if record["kind"] == "epoch_committed")
+    epoch, at_ms = RECORDS[last]["epoch"], RECORDS[last]["at_ms"]
+    under_way = {**of_kind("epoch_admitted")[-1], "epoch": epoch + 1, "at_ms": at_ms}
+    load = of_kind("host_load")[-1]
+    soon, late = ([*RECORDS[: last + 1], under_way, {**load, "at_ms": at_ms + ms}] for ms in (900, 600_000))
+    assert views.overview(picture_of(soon), "held")["still_ms"] is None
+    assert views.overview(picture_of(late), "held")["still_ms"] == 600_000
+
+
 def test_a_run_without_an_end_is_crashed_when_its_driver_is_dead() -> None:
     picture = picture_of(RECORDS[:-1])
     assert views.phase(picture, "held") == "running" and views.phase(picture, "dead") == "crashed"

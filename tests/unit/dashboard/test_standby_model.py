@@ -108,6 +108,31 @@ def test_a_primary_that_is_killed_is_a_fault_that_its_copy_ends() -> None:
     assert (story.kind, story.title) == ("fault", "Host 3 replaced host 1 for good") and story.ended_ms is not None
 
 
+def test_a_host_whose_operators_each_tell_of_their_pair_switches_once() -> None:
+    """The engine has a pair for every unit and standby of a host."""
+
+    def run(run: written.Run) -> None:
+        guarded(run)
+        for _ in range(3):
+            run.switch(ONE, THREE, 0)
+        run.epochs(2)
+        for _ in range(3):
+            run.roll_back(ONE, THREE)
+        run.epochs(1)
+        for _ in range(3):
+            run.say(written.notices.GivenUp(ONE, THREE, "it was killed"))
+
+    picture = picture_of(run)
+    assert (picture.totals.switches, picture.totals.roll_backs, picture.totals.promotions) == (1, 1, 1)
+    told = [event.text for event in picture.standby_events]
+    assert [sum(word in text for text in told) for word in ("answers instead", "answers again", "for good")] == [
+        1,
+        1,
+        1,
+    ]
+    assert "silent" not in dict(next(i for i in picture.incidents.values() if i.kind == "standby").phases)
+
+
 def test_two_switches_at_once_are_two_stories() -> None:
     def run(run: written.Run) -> None:
         guarded(run)

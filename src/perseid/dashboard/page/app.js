@@ -91,6 +91,7 @@ function Page() {
     ${now && now.totals.strange > 0 && html`<p class="banner warn">${count(now.totals.strange)} records of the journal were written by another version of Perseid and are not shown.</p>`}
     ${now && now.torn > 0 && html`<p id="torn" class="banner warn">${count(now.torn)} ${now.torn === 1 ? 'line' : 'lines'} of the journal ${now.torn === 1 ? 'is' : 'are'} torn or damaged and cannot be read; what they told is missing here.</p>`}
     ${now && now.older && html`<p id="older" class="banner">This is the newest part of the journal; the older part is being read …</p>`}
+    ${now && now.still_ms != null && now.phase === 'running' && html`<p id="still" class="banner warn">Epoch ${count(now.epoch + 1)} is under way; none was committed for ${duration(now.still_ms)}.</p>`}
     ${now && ['failed', 'crashed'].includes(now.phase) && html`<p class="banner bad">${now.phase === 'failed' ? 'The application failed: ' + now.stopped : 'The driver is gone without a word; started again on this root, the application goes on where it was.'}</p>`}
     ${now ? html`<${Head} now=${now} lost=${lost} />${known && known.control && html`<${Control} root=${address.root} now=${now} />`}
       <main id="main" tabindex="-1"><${shown} key=${address.panel} root=${address.root} now=${now} chosen=${address.chosen} go=${go} /></main>`
