@@ -165,7 +165,7 @@ def write_seed_file(path: Path, summary: Summary, options: Options) -> None:
     data = {
         "version": VERSION,
         "options": {"hosts": options.hosts, "epochs": options.epochs, "scheme": options.scheme,
-                    "settings": dict(options.settings), "faults": plan},
+                    "standby": options.standby, "settings": dict(options.settings), "faults": plan},
         "runs": summary.runs,
         "faults": dict(summary.faults),
         "rows": summary.rows,
@@ -207,7 +207,9 @@ def read_seed_file(path: Path) -> tuple[list[int], Options]:
         )
     try:
         faults = from_json(options["faults"]) if options.get("faults") is not None else None
-        given = Options(options["hosts"], options["epochs"], options["scheme"], faults, options["settings"])
+        given = Options(
+            options["hosts"], options["epochs"], options["scheme"], faults, options.get("standby"), options["settings"]
+        )
         return [int(entry["seed"]) for entry in broken], given
     except PerseidError:
         raise

@@ -14,8 +14,8 @@ TOP = Path(__file__).parents[3]
 EXAMPLES = sorted((TOP / "examples").glob("*.py"))
 PAGES = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
 APPLICATIONS = "perseid.apps"
-EXPLAINED = (APPLICATIONS, "perseid.bench", "perseid.simulation", "perseid.spark.daemon")
-"""Pages explain the benchmarks and the simulation; the daemon is a value of one of Spark's settings."""
+EXPLAINED = (APPLICATIONS, "perseid.bench", "perseid.simulation", "perseid.spark.daemon", "perseid.from")
+"""Pages explain the benchmarks and the simulation; the daemon is a value of one of Spark's settings, the last an option of a query."""
 IMPORT = re.compile(r"^\s*(?:from (perseid[\w.]*) import|import (perseid[\w.]*))", re.MULTILINE)
 DOTTED = re.compile(r"\bperseid(?:\.[a-z_]+)*\.\w+")
 

@@ -167,9 +167,9 @@ GUARDED = replace(
 
 
 def test_the_live_view_shows_both_copies_who_answers_and_how_far_the_hindmost_is_behind():
-    console = Console(file=io.StringIO(), width=100, color_system=None)
-    console.print(View().render(GUARDED, 0.0))
-    shown = " ".join(console.file.getvalue().split())
+    out = io.StringIO()
+    Console(file=out, width=100, color_system=None).print(View().render(GUARDED, 0.0))
+    shown = " ".join(out.getvalue().split())
     assert "hybrid 0 2 host 2 answers 3 epochs count/0 count/1" in shown
     assert "hybrid 1 none unguarded count/2" in shown
     assert "switches 4 to a copy, 3 back" in shown

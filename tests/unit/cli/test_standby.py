@@ -2,6 +2,7 @@
 
 import json
 import threading
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -24,7 +25,7 @@ def asked(root, monkeypatch):
             wishes.append(found[0][1])
             requests.answer(store, found[0][0], said)
 
-        wishes = []
+        wishes: list[Any] = []
         threading.Thread(target=answer, daemon=True).start()
         done = CliRunner().invoke(app, ["standby", str(root), *arguments], env={"COLUMNS": "100"})
         return done, wishes

@@ -133,13 +133,13 @@ def test_a_trim_lets_go_what_the_oldest_checkpoint_covers(root: Root) -> None:
     assert root.trimmed == [4] and root.ledger.trimmed_to == 4
 
 
-def test_nothing_is_trimmed_while_a_checkpoint_is_kept_for_the_old_code(root: Root) -> None:
+def test_what_the_way_back_needs_is_not_trimmed_while_a_checkpoint_is_kept_for_the_old_code(root: Root) -> None:
     keep_state(root.store, KeptState(CheckpointId(1), {}))
     root.commit(1, 2)
     second = root.commit(2, 4)
     root.worker.submit(do.Trim((CheckpointId(1),), second))
     assert [manifest.id for manifest in root.done().checkpoints.newest_first()] == [2, 1]
-    assert root.trimmed == [] and root.ledger.trimmed_to == 0
+    assert root.trimmed == [2] and root.ledger.trimmed_to == 2  # and nothing that comes after it
     assert root.told("storage_failed") == []
 
 

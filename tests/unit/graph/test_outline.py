@@ -6,12 +6,14 @@ from graph_pieces import Count, Lines, Nowhere
 
 from perseid import App
 from perseid.graph.outline import outline
+from perseid.standby.modes import Mode
 
 
 def test_every_node_says_what_it_is_and_an_operator_which_standby_it_has() -> None:
     app = App("words")
     words = app.source("lines", Lines()).transform("split", lambda df: df)
-    for name, standby in (("count", "hybrid"), ("plain", "none")):
+    modes: list[tuple[str, Mode]] = [("count", "hybrid"), ("plain", "none")]
+    for name, standby in modes:
         counts = words.stateful(name, Count(), key="word", output="word string, n long", standby=standby)
         counts.sink(f"{name}-out", Nowhere())
     told = {node["name"]: node for node in outline(app.graph)}

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from perseid.engine import messages as msg
-from perseid.engine.host import Answered, HostedShard, HostMachine
+from perseid.engine.host import Answered, HostMachine
+from perseid.engine.hosted_shard import HostedShard
 from perseid.engine.shard import Refusal
 from perseid.host.answers import Answer
 from perseid.host.apply import OperatorSpec

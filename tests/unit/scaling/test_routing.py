@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perseid.scaling.pool import Pool
-from perseid.scaling.routing import RoutingTable, even_slots, numbered, place
+from perseid.scaling.routing import RoutingTable, even_slots, numbered, partition_routing_state, place
 from perseid.vocabulary import SLOTS, HostId, OperatorName, ShardId
 
 
@@ -48,16 +48,25 @@ def test_the_pool_is_refilled_to_its_size() -> None:
 def test_standbys_come_after_the_host_and_are_never_the_host() -> None:
     shard = ShardId(OperatorName("o"), 0)
     table = RoutingTable.initial({OperatorName("o"): numbered(even_slots(2))}).moved({shard: HostId(1)})
-    guarded = table.guarded({shard: (HostId(2), HostId(1))})
+    guarded = table.guarded([shard], HostId(1), (HostId(2), HostId(1)), 50)
     assert guarded.version == table.version + 1
-    assert guarded.routes[shard].places == (1, 2)
+    assert guarded.routes[shard].places == (1, 2) and guarded.routes[shard].patience_ms == 50
     assert guarded.guarded_by(HostId(2)) == (shard,) and guarded.guarded_by(HostId(1)) == ()
     promoted = guarded.moved({shard: HostId(2)})
     assert promoted.routes[shard].places == (2,)
     promoted.check()
 
 
-def test_a_shard_that_is_nowhere_can_be_asked_at_its_standby() -> None:
-    shard = ShardId(OperatorName("o"), 0)
-    table = RoutingTable.initial({OperatorName("o"): numbered(even_slots(1))}).guarded({shard: [HostId(2)]})
-    assert table.routes[shard].places == (2,) and table.hosts == {None}
+def test_shards_that_are_no_more_are_not_guarded() -> None:
+    table = RoutingTable.initial({OperatorName("o"): numbered(even_slots(1))})
+    assert table.guarded([ShardId(OperatorName("o"), 7)], HostId(1), (HostId(2),)).routes == table.routes
+
+
+def test_the_shards_of_an_operator_are_taken_over_from_a_table_made_before() -> None:
+    one, other = OperatorName("one"), OperatorName("other")
+    table = RoutingTable.initial({one: numbered(even_slots(1)), other: numbered(even_slots(1))})
+    scaled = partition_routing_state(table, [ShardId(one, 0)], numbered(even_slots(2), 1))
+    meanwhile = table.moved({ShardId(other, 0): HostId(3)})
+    assert meanwhile.with_shards_of(one, scaled) is scaled  # of one version: nothing happened meanwhile
+    later = meanwhile.moved({ShardId(other, 0): HostId(4)}).with_shards_of(one, scaled)
+    assert len(later.of(one)) == 2 and later.host_of(ShardId(other, 0)) == 4 and later.version > scaled.version

@@ -137,13 +137,15 @@ def test_a_segment_that_could_not_be_begun_begins_with_what_holds_then(store: St
     journal.continued = lambda: ("journal_continues", {"at": clock.ms})
     journal.record("n", number=0)
     journal.flush()
-    (store.local / "journal").rename(store.local / "away")
+    local = store.local
+    assert local is not None
+    (local / "journal").rename(local / "away")
     store.write("journal", [b"a file where the folder should be"])
     journal.record("n", number=1)
     with pytest.raises(StorageFailed):
         journal.flush()
     store.delete("journal")
-    (store.local / "away").rename(store.local / "journal")
+    (local / "away").rename(local / "journal")
     clock.ms += 5
     journal.close()
     assert [(e["kind"], e.get("at")) for e in read_journal(store)] == [
