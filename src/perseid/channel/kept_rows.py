@@ -22,6 +22,7 @@ import pyarrow as pa
 from perseid.channel.connection import Connection
 from perseid.channel.input_file import read_input, write_input
 from perseid.engine.messages import ApplyEpoch
+from perseid.errors import StorageFailed
 from perseid.storage.private_folder import make_private
 from perseid.vocabulary import Epoch, ShardId
 
@@ -36,18 +37,18 @@ class KeptRows:
         self.folder = Path(tempfile.gettempdir()) / f"perseid-rows-{name}"
 
     def keep(self, request: ApplyEpoch, rows: pa.Table) -> bool:
-        """Whether they are kept: a full disk keeps none, and a shard has its bound."""
+        """Whether they are kept: a full disk keeps none, nor does a folder of somebody else, and a shard has its bound."""
         path = self.path(request.shard, request.epoch)
         partial = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
         try:
             if not path.parent.exists():
                 make_private(self.folder)
                 path.parent.mkdir(exist_ok=True)
-            if sum(entry.stat().st_size for entry in os.scandir(path.parent)) > LIMIT_BYTES:
+            if _bytes_in(path.parent) > LIMIT_BYTES:
                 return False
             write_input(partial, request, rows)
             partial.replace(path)
-        except OSError:
+        except (OSError, StorageFailed):
             with contextlib.suppress(OSError):
                 partial.unlink(missing_ok=True)
             return False
@@ -80,3 +81,12 @@ class KeptRows:
 
     def _of(self, shard: ShardId) -> Path:
         return self.folder / f"{shard.operator}-{shard.index}"
+
+
+def _bytes_in(folder: Path) -> int:
+    """Without files that go meanwhile: hosts forget what both of them have."""
+    size = 0
+    for entry in os.scandir(folder):
+        with contextlib.suppress(FileNotFoundError):
+            size += entry.stat().st_size
+    return size

@@ -18,7 +18,7 @@ from perseid.channel.handshake import connect
 from perseid.channel.protocol import TAKEN
 from perseid.engine.host_effects import Captured
 from perseid.engine.messages import CopyNotSent, CopyShards, FetchRows, FromHost, SendCopy
-from perseid.errors import ChannelError, OperatorFailed
+from perseid.errors import ChannelError, OperatorFailed, StorageFailed
 from perseid.operators.operator import Operator
 from perseid.state.changes import Sent, changes
 from perseid.state.codec import decode, encode
@@ -120,7 +120,7 @@ def fetch_rows(
         connection.deadline(PATIENCE_S)
         connection.tell(FetchRows(shard, epoch))
         connection_of(connection)
-    except (ChannelError, OSError):
+    except (ChannelError, OSError, StorageFailed):
         return False
     finally:
         connection.close()

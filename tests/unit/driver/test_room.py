@@ -9,6 +9,7 @@ from perseid.driver.settings import Settings
 from perseid.duration import every
 from perseid.errors import SettingsError
 from perseid.scaling.bottleneck import AutoScaling
+from perseid.standby.modes import hybrid
 from perseid.vocabulary import OperatorName
 
 
@@ -48,7 +49,8 @@ def test_an_operator_is_not_scaled_beyond_the_hosts_there_can_be() -> None:
 
 def test_the_controller_is_given_what_concerns_it() -> None:
     settings = Settings(start_timeout=every(seconds=7), queue=5, dead_letters=True)
-    scalable = frozenset([OperatorName("count")])
-    given = engine_settings(settings, Room(3, 1, 6, 8), {}, scalable, {})
+    scalable, standby = frozenset([OperatorName("count")]), {OperatorName("count"): hybrid()}
+    given = engine_settings(settings, Room(3, 1, 6, 8), {}, scalable, standby)
     assert (given.hosts, given.spares, given.most_hosts, given.slots) == (3, 1, 6, 8)
-    assert given.start_timeout_ms == 7_000 and given.queue == 5 and given.dead_letters and given.scalable == scalable
+    assert given.start_timeout_ms == 7_000 and given.queue == 5 and given.dead_letters
+    assert given.scalable == scalable and given.standby == standby

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perseid.scaling.pool import Pool
-from perseid.scaling.routing import RoutingTable, even_slots, numbered, partition_routing_state, place
+from perseid.scaling.routing import partition_routing_state, RoutingTable, even_slots, numbered, place
 from perseid.vocabulary import SLOTS, HostId, OperatorName, ShardId
 
 
@@ -46,20 +46,31 @@ def test_the_pool_is_refilled_to_its_size() -> None:
 
 
 def test_standbys_come_after_the_host_and_are_never_the_host() -> None:
+    shard, other = ShardId(OperatorName("o"), 0), ShardId(OperatorName("o"), 1)
+    table = RoutingTable.initial({OperatorName("o"): numbered(even_slots(2))}).moved(
+        {shard: HostId(1), other: HostId(1)}
+    )
+    guarded = table.guarded([shard], HostId(1), (HostId(2), HostId(1)), 100)
+    assert guarded.version == table.version + 1
+    assert guarded.routes[shard].places == (1, 2) and guarded.routes[shard].patience_ms == 100
+    assert guarded.routes[other] == table.routes[other]
+    switched = guarded.guarded([shard], HostId(2), (HostId(1),), 100)
+    assert switched.routes[shard].places == (2, 1) and switched.host_of(shard) == 2
+
+
+def test_a_shard_that_is_moved_or_promoted_has_no_standby_any_more() -> None:
     shard = ShardId(OperatorName("o"), 0)
     table = RoutingTable.initial({OperatorName("o"): numbered(even_slots(2))}).moved({shard: HostId(1)})
-    guarded = table.guarded([shard], HostId(1), (HostId(2), HostId(1)), 50)
-    assert guarded.version == table.version + 1
-    assert guarded.routes[shard].places == (1, 2) and guarded.routes[shard].patience_ms == 50
-    assert guarded.guarded_by(HostId(2)) == (shard,) and guarded.guarded_by(HostId(1)) == ()
-    promoted = guarded.moved({shard: HostId(2)})
-    assert promoted.routes[shard].places == (2,)
-    promoted.check()
+    guarded = table.guarded([shard], HostId(1), (HostId(2),), 100)
+    for alone in (guarded.moved({shard: HostId(2)}), guarded.guarded([shard], HostId(2), (), 100)):
+        assert alone.routes[shard].places == (2,) and alone.routes[shard].patience_ms == 0
+        alone.check()
 
 
-def test_shards_that_are_no_more_are_not_guarded() -> None:
-    table = RoutingTable.initial({OperatorName("o"): numbered(even_slots(1))})
-    assert table.guarded([ShardId(OperatorName("o"), 7)], HostId(1), (HostId(2),)).routes == table.routes
+def test_a_shard_that_was_divided_meanwhile_is_not_guarded() -> None:
+    shard = ShardId(OperatorName("o"), 7)
+    table = RoutingTable.initial({OperatorName("o"): numbered(even_slots(2))})
+    assert table.guarded([shard], HostId(1), (HostId(2),)).routes == table.routes
 
 
 def test_the_shards_of_an_operator_are_taken_over_from_a_table_made_before() -> None:
