@@ -32,6 +32,7 @@ from perseid.state import Spilled
 from perseid.storage.events import EventSeal, read_events
 from perseid.storage.manifest import ShardSnapshot
 from perseid.storage.store import Store
+from perseid.testing import Clock
 
 WAIT_S = 300.0
 """For anything at all: a bound for what never comes, not a time that anything may take."""
@@ -704,6 +705,23 @@ def check_recorded(folder: Folder) -> Rerun:
     assert [str(step.difference) for step in again.steps(read_events(store)) if step.difference is not None] == []
     assert again.run and again.commands and not again.skipped
     return again
+
+
+class Tap(Clock):
+    """A clock by which the rows of a rate come: none before the test lets them, which first waits until somebody asks for some."""
+
+    def __init__(self) -> None:
+        super().__init__(1_000)
+        self._asked = 0
+
+    def __call__(self) -> int:
+        self._asked += 1
+        return super().__call__()
+
+    def let(self, seconds: float) -> None:
+        """The rows of so many seconds come now."""
+        wait_until(lambda: self._asked > 3, "an application that asks for rows")
+        self.advance(seconds=seconds)
 
 
 # -- a running application ----------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from perseid.errors import RequestFailed
 from perseid.host.copies_folder import local_copies
 from perseid.primitives import persisted
 from perseid.storage.store import Store
-from perseid.testing import Clock, kill
+from perseid.testing import kill
 
 pytestmark = pytest.mark.spark
 
@@ -37,13 +37,13 @@ def far_root() -> Iterator[Path]:
 def test_a_lost_shard_comes_back_from_the_host_that_keeps_its_backup(
     begin: Begin, folder: Folder, far_root: Path
 ) -> None:
-    clock = Clock(1_000)
+    tap = apps.Tap()
     running = begin(
-        apps.counts(folder.out, ROWS, rate=1_000), root=str(far_root), period=600, clock=clock
+        apps.counts(folder.out, ROWS, rate=1_000), root=str(far_root), period=600, clock=tap
     )  # no last checkpoint before the kill
     copies = local_copies(Store.at(str(far_root)))
     assert copies is not None
-    clock.advance(seconds=2)
+    tap.let(2)
     apps.wait_for_epoch(running, 4)
     taken = running.checkpoint_state()
     wanted = {snapshot.file.path for snapshot in taken.snapshots}
@@ -59,7 +59,7 @@ def test_a_lost_shard_comes_back_from_the_host_that_keeps_its_backup(
     assert keepers[lost.file.path] != home.host
     shutil.rmtree(copies)
     (far_root / lost.file.path).unlink()
-    clock.advance(seconds=2)
+    tap.let(2)
     kill(running, host="count/0")
     apps.end(running)
     apps.check_counts(folder.out, ROWS)

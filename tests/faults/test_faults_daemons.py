@@ -13,7 +13,7 @@ from driver import CLUSTER, Start
 from driver import ROWS as MANY
 
 from perseid.driver.running import Running
-from perseid.testing import Clock, kill
+from perseid.testing import kill
 
 pytestmark = pytest.mark.spark
 
@@ -25,9 +25,9 @@ def _pids(running: Running) -> set[int]:
 
 
 def test_a_daemon_that_spark_gives_up_costs_no_host_and_no_row(begin: Begin, folder: Folder) -> None:
-    clock = Clock(1_000)
-    running = begin(apps.counts(folder.out, ROWS, rate=1_500), clock=clock)
-    clock.advance(seconds=1)
+    tap = apps.Tap()
+    running = begin(apps.counts(folder.out, ROWS, rate=1_500), clock=tap)
+    tap.let(1)
     apps.wait_for_epoch(running, 3)
     apps.wait_until(lambda: len(_pids(running)) == 3, "two hosts and a spare")
     hosts = _pids(running)
@@ -35,10 +35,10 @@ def test_a_daemon_that_spark_gives_up_costs_no_host_and_no_row(begin: Begin, fol
     assert len(daemon) == 1
     os.kill(daemon.pop(), signal.SIGTERM)  # as Spark does it
     before = running.progress().epoch
-    clock.advance(seconds=1.5)
+    tap.let(1.5)
     apps.wait_for_epoch(running, before + 5)
     assert _pids(running) == hosts
-    clock.advance(seconds=2)
+    tap.let(2)
     kill(running, host="count/0")
     apps.wait_until(lambda: len(_pids(running) - hosts) == 1, "a host forked from the next daemon")
     apps.end(running)

@@ -13,7 +13,7 @@ from perseid.apps.linear_road import generate, results
 from perseid.apps.linear_road.feed import Feed, cut, feed_of
 from perseid.apps.linear_road.graph import linear_road
 from perseid.driver.running import Running
-from perseid.testing import Clock, kill
+from perseid.testing import kill
 
 pytestmark = pytest.mark.spark
 
@@ -62,8 +62,8 @@ def test_killed_hosts_and_new_shards_change_no_toll_accident_or_balance(
     cut(lines, tmp_path / "feed", least_rows=1)
     feed, out, aside = Feed(tmp_path / "feed", speed=1), tmp_path / "out", tmp_path / "aside"
     app = linear_road(feed, str(out), malformed=str(aside), seven=seven)
-    clock = Clock(1_000)
-    trouble(begin(app, max_rows_per_epoch=1_000, clock=clock), seven, lambda: clock.advance(seconds=30))
+    tap = apps.Tap()
+    trouble(begin(app, max_rows_per_epoch=1_000, clock=tap), seven, lambda: tap.let(30))
     assert differing(out, expected) == []
     files = [file.read_text() for file in aside.glob("epoch=*/part-*.json")]
     assert sorted(json.loads(line)["malformed"] for text in files for line in text.splitlines()) == sorted(RUBBISH)

@@ -14,7 +14,7 @@ from perseid import App, Operator
 from perseid.cli.root_facts import gather
 from perseid.errors import ApplicationFailed
 from perseid.storage.store import Store
-from perseid.testing import Clock, kill
+from perseid.testing import kill
 
 pytestmark = pytest.mark.spark
 
@@ -65,21 +65,21 @@ def test_the_one_row_an_operator_cannot_take_is_put_aside_and_all_others_counted
 
 def test_only_the_keys_that_raise_lose_their_rows_whatever_takes_the_state_over(begin: Begin, folder: Folder) -> None:
     """Bad keys in two shards; then every host is killed and the operator is scaled: the same rows are missing, no others."""
-    operator, clock = apps.PickyKeys(bad=(3, 40), epoch=4), Clock(1_000)
+    operator, tap = apps.PickyKeys(bad=(3, 40), epoch=4), apps.Tap()
     running = begin(
         apps.counts(folder.out, ROWS, 1_500, operator=operator),
         dead_letters=True,
         checkpoint=apps.scheme("parallel", 600),
-        clock=clock,
+        clock=tap,
     )
-    clock.advance(seconds=1.5)  # nine epochs
+    tap.let(1.5)  # nine epochs
     apps.wait_for_epoch(running, 6)
     kill(running, host="all")
     apps.wait_for_epoch(running, 8)
-    clock.advance(seconds=0.5)
+    tap.let(0.3)
     running.scale("count", 2)  # not refused, though no checkpoint covers the epoch yet
-    clock.advance(seconds=1)
     kill(running, host="any")
+    tap.let(1)
     assert running.wait(apps.WAIT_S)
     aside = Counter(row["seq"] % apps.KEYS for row in apps.dead_letters(folder.root, "count"))
     slices = {e["epoch"]: e["slices"]["numbers"] for e in folder.journal() if e["kind"] == "epoch_admitted"}

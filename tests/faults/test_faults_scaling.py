@@ -19,7 +19,6 @@ from perseid.driver.running import Running
 from perseid.errors import GraphChanged, ScaleFailed
 from perseid.storage import requests
 from perseid.storage.store import Store
-from perseid.testing import Clock
 from perseid.testing.counter import count_fault
 
 pytestmark = pytest.mark.spark
@@ -28,28 +27,28 @@ HALF, ROWS = 3_000, 6_000
 RATE, EPOCHS_PER_S = 1_500, 6
 
 
-def moved_on(running: Running, epochs: int = 3, clock: Clock | None = None) -> None:
-    """So many more epochs; a clock that stands still is moved by as many, and one."""
+def moved_on(running: Running, epochs: int = 3, tap: apps.Tap | None = None) -> None:
+    """So many more epochs; a tap lets the rows of as many come, and of one more."""
     before = running.progress().epoch
-    if clock is not None:
-        clock.advance(seconds=(epochs + 1) / EPOCHS_PER_S)
+    if tap is not None:
+        tap.let((epochs + 1) / EPOCHS_PER_S)
     apps.wait_for_epoch(running, before + epochs)
 
 
 def test_an_operator_grows_and_shrinks_while_its_stream_runs(begin: Begin, folder: Folder) -> None:
-    rows, clock = 9_000, Clock(1_000)
-    running = begin(apps.counts(folder.out, rows, RATE, shards=2), period=5, clock=clock)
-    moved_on(running, 4, clock)
-    clock.advance(seconds=1)
+    rows, tap = 9_000, apps.Tap()
+    running = begin(apps.counts(folder.out, rows, RATE, shards=2), period=5, clock=tap)
+    moved_on(running, 4, tap)
+    tap.let(1)
     grown = running.scale("count", shards=4)
     assert (grown.before, grown.shards) == (2, 4)
     apps.wait_until(lambda: len([h for h in running.progress().hosts if h.shards]) == 4, "a host for each shard")
-    moved_on(running, 3, clock)
-    clock.advance(seconds=1)
+    moved_on(running, 3, tap)
+    tap.let(1)
     shrunk = running.scale("count", shards=2)
     assert (shrunk.before, shrunk.shards) == (4, 2)
-    moved_on(running, 3, clock)
-    clock.advance(seconds=60)
+    moved_on(running, 3, tap)
+    tap.let(60)
     apps.end(running)
     apps.check_counts(folder.out, rows)
 
@@ -82,10 +81,10 @@ def test_every_kind_of_operator_can_be_scaled(begin: Begin, folder: Folder, shap
 
 
 def test_a_host_killed_while_it_prepares_new_shards_costs_only_the_attempt(begin: Begin, folder: Folder) -> None:
-    rows, clock = 6_000, Clock(1_000)
-    running = begin(apps.counts(folder.out, rows, RATE, shards=2, operator=apps.Weighty()), period=60, clock=clock)
-    moved_on(running, 5, clock)
-    clock.advance(seconds=1)
+    rows, tap = 6_000, apps.Tap()
+    running = begin(apps.counts(folder.out, rows, RATE, shards=2, operator=apps.Weighty()), period=60, clock=tap)
+    moved_on(running, 5, tap)
+    tap.let(1)
     asked = threading.Thread(target=lambda: done.append(running.scale("count", shards=4)), daemon=True)
     done: list[Any] = []
     asked.start()
@@ -102,8 +101,8 @@ def test_a_host_killed_while_it_prepares_new_shards_costs_only_the_attempt(begin
     count_fault("kill")
     asked.join(apps.WAIT_S)
     assert done and done[0].shards == 4
-    moved_on(running, 3, clock)
-    clock.advance(seconds=60)
+    moved_on(running, 3, tap)
+    tap.let(60)
     apps.end(running)
     apps.check_counts(folder.out, rows)
     given_up = [entry for entry in folder.journal() if entry["kind"] == "scale_given_up"]

@@ -54,16 +54,19 @@ def out(tmp_path: Path) -> str:
 
 
 def test_a_stopped_application_goes_on_with_nothing_to_replay(begin: Begin, out: str, tmp_path: Path) -> None:
-    rows = 4_000
-    running = begin(apps.counts(out, rows))
+    tap = apps.Tap()
+    running = begin(apps.counts(out, ROWS, rate=1_000), clock=tap)
+    tap.let(0.75)
     apps.wait_for_epoch(running, 3)
     running.stop()
-    stopped_at = running.progress().epoch
-    assert 3 <= stopped_at < rows // EPOCH_ROWS
-    assert begin(apps.counts(out, rows)).wait(300)
-    apps.check_counts(out, rows)
+    assert running.progress().epoch == 3
+    tap = apps.Tap()
+    running = begin(apps.counts(out, ROWS, rate=1_000), clock=tap)
+    tap.let(60)
+    assert running.wait(300)
+    apps.check_counts(out, ROWS)
     journal = apps.journal_of(tmp_path / "root")
-    assert [e["epoch"] for e in journal if e["kind"] == "epoch_committed"] == list(range(1, rows // EPOCH_ROWS + 1))
+    assert [e["epoch"] for e in journal if e["kind"] == "epoch_committed"] == list(range(1, ROWS // EPOCH_ROWS + 1))
 
 
 def test_available_now_takes_what_is_there_and_ends(begin: Begin, out: str) -> None:
