@@ -311,14 +311,14 @@ class HostMachine(Generic[Live, Rows, Answer]):
     def _save(self, command: Snapshot) -> None:
         with self._alone:
             for entry in command.shards:
-                held = self._held(entry.shard)
+                held = self._any(entry.shard)
                 if held is not None and held.log.applied < command.epoch:  # another host has answered meanwhile
                     self._make_up(held, command.epoch)
             wrong = next(
                 filter(None, (self._not_savable(entry.shard, command.epoch) for entry in command.shards)), None
             )
             if wrong is None:
-                helds = [held for entry in command.shards if (held := self._held(entry.shard)) is not None]
+                helds = [held for entry in command.shards if (held := self._any(entry.shard)) is not None]
                 for held in helds:
                     held.kept.snapshot_taken()
                 rest = self._effects.save(command, [held.live for held in helds])
@@ -327,13 +327,13 @@ class HostMachine(Generic[Live, Rows, Answer]):
         else:
             rest()
 
-    def _held(self, shard: ShardId) -> HostedShard[Live, Answer] | None:
+    def _any(self, shard: ShardId) -> HostedShard[Live, Answer] | None:
         """It may have been suspended since it was asked for."""
         return self.shards.get(shard) or self.copies.shards.get(shard)
 
     def _not_savable(self, shard: ShardId, epoch: Epoch) -> str | None:
         """Why a shard cannot be saved at this epoch, if so."""
-        held = self._held(shard)
+        held = self._any(shard)
         if held is None:
             return f"shard {shard} cannot be saved at epoch {epoch}: it is not on this host"
         if held.log.poisoned is not None:

@@ -80,6 +80,8 @@ class Pair:
 
     def handle(self, event: on.Event, now_ms: int) -> tuple[do.Command, ...]:
         """Take in an event, and say what is to be done."""
+        if self.phase == "lost":
+            return ()
         match event:
             case on.HostSilent(host, misses, why):
                 if host in (self.primary, self.copy) and misses >= (self.standby.misses or 1):
@@ -208,7 +210,7 @@ class Pair:
         assert self.copy is not None
         if self.phase == "switched":
             self.failures = 0
-            self._enter("returning", now_ms)
+        self._enter("returning", now_ms)  # another attempt has its own time
         return (self._send(self.copy, self.primary, back=True),)
 
     def _return(self, now_ms: int, *, read: bool) -> tuple[do.Command, ...]:

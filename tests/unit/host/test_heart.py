@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from perseid.host.heart import Beat, beats
+from perseid.channel.connection import Connection
+from perseid.channel.protocol import BEAT
+from perseid.engine.messages import Beat
+from perseid.errors import ChannelError
 from perseid.recovery.pulse import Pulse
 
 pytestmark = pytest.mark.skipif(
@@ -22,10 +25,11 @@ pytestmark = pytest.mark.skipif(
 
 HOST = """
 import os, re, socket, sys, threading, time
+from perseid.channel.connection import Connection
 from perseid.host.heart import start_heart
-connection = socket.socket(socket.AF_UNIX)
-connection.connect(sys.argv[1])
-heart = start_heart(connection, 20)
+sock = socket.socket(socket.AF_UNIX)
+sock.connect(sys.argv[1])
+heart = start_heart(Connection(sock, purpose="heart", keys=None), 20)
 print(os.getpid(), heart.process, flush=True)
 {}
 """
@@ -52,10 +56,19 @@ sys.stdin.read()
 class Living:
     """A host process, and what is heard of it."""
 
-    def __init__(self, process: subprocess.Popen[str], connection: socket.socket) -> None:
+    def __init__(self, process: subprocess.Popen[str], sock: socket.socket) -> None:
         assert process.stdout is not None
-        self.process, self.connection, self.heard = process, connection, beats(connection)
+        self.process, self.connection = process, Connection(sock, purpose="heart", keys=None)
+        self.heard = self._beats()
         self.host, self.heart = map(int, process.stdout.readline().split())
+
+    def _beats(self) -> Iterator[Beat]:
+        """Until the connection ends."""
+        while True:
+            try:
+                yield self.connection.hear(BEAT)
+            except ChannelError:
+                return
 
     def until(self, pulse: Pulse) -> list[Beat]:
         """The beats up to the first with this pulse; without an end if there is none."""
@@ -73,6 +86,7 @@ Starter = Callable[[str], Living]
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Starter]:
     started: list[subprocess.Popen[str]] = []
+    livings: list[Living] = []
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tmp_path / "heart"))
     listener.listen()
@@ -80,9 +94,12 @@ def start(tmp_path: Path) -> Iterator[Starter]:
     def begin(what: str) -> Living:
         command = [sys.executable, "-c", HOST.format(what), str(tmp_path / "heart")]
         started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-        return Living(started[-1], listener.accept()[0])
+        livings.append(Living(started[-1], listener.accept()[0]))
+        return livings[-1]
 
     yield begin
+    for living in livings:
+        living.connection.close()
     for process in started:
         process.kill()
         process.communicate()
@@ -162,7 +179,6 @@ def test_a_heart_ends_when_nobody_listens(start: Starter) -> None:
     living = start(WAITS)
     living.until(Pulse.IDLE)
     watch = os.pidfd_open(living.heart)
-    living.heard.close()
     living.connection.close()
     assert select.select([watch], [], [], 60)[0] == [watch]
     os.close(watch)

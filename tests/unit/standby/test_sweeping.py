@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 
 from perseid.standby.modes import Timing
 from perseid.standby.sweeping import FULL_EVERY, Command, Part, Refresh, Refreshes, Trim
-from perseid.vocabulary import Epoch, HostId, OperatorName, UnitName
+from perseid.vocabulary import Epoch, OperatorName, UnitName
 
 A, B, C = UnitName("a"), UnitName("b"), UnitName("c")
 CHAIN = {A: frozenset({B}), B: frozenset({C}), C: frozenset[UnitName]()}
 OPERATORS = {unit: (OperatorName(f"{unit}1"), OperatorName(f"{unit}2")) for unit in CHAIN}
-PRIMARIES = {A: HostId(1), B: HostId(2), C: HostId(3)}
+PAIRS = {A: 1, B: 2, C: 3}
 
 
 def chain(timing: Timing = "sweeping") -> Refreshes:
     """Three units in a row, each on a host of its own that has a copy."""
     made = Refreshes(500, CHAIN, OPERATORS, timing)
-    for unit, primary in PRIMARIES.items():
-        made.deploying(primary, (unit,), Epoch(0), 0)
-        assert made.guarded(primary, Epoch(0), 0) == ()
+    for unit, pair in PAIRS.items():
+        made.deploying(pair, {unit: Epoch(0)}, 0)
+        assert made.guarded(pair, Epoch(0), 0) == ()
     return made
 
 
@@ -44,11 +44,11 @@ def test_a_sweep_runs_from_the_last_unit_up_to_the_first() -> None:
     refreshes = chain()
     assert processed(refreshes, 4, 100) == []
     (last,) = refreshes.tick(500)
-    assert last == Refresh(Part(HostId(3), C), 1, Epoch(0), suspends=False)
+    assert last == Refresh(Part(3, C), 1, Epoch(0), suspends=False)
     trim_b, middle = arrives(refreshes, last, 4, 510)
-    assert (trim_b, parts([middle])) == (Trim(B, Epoch(4)), [Part(HostId(2), B)])
+    assert (trim_b, parts([middle])) == (Trim(B, Epoch(4)), [Part(2, B)])
     trim_a, first = arrives(refreshes, middle, 4, 520)
-    assert (trim_a, parts([first])) == (Trim(A, Epoch(4)), [Part(HostId(1), A)])
+    assert (trim_a, parts([first])) == (Trim(A, Epoch(4)), [Part(1, A)])
     assert arrives(refreshes, first, 4, 530) == ()
     assert [refreshes.acknowledged(unit) for unit in CHAIN] == [4, 4, 4]
 
@@ -64,8 +64,8 @@ def test_an_epoch_is_acknowledged_when_processed_and_refreshed() -> None:
 
 def test_the_slowest_copy_of_a_unit_decides() -> None:
     refreshes = chain()
-    refreshes.deploying(HostId(4), (C,), Epoch(0), 0)
-    refreshes.guarded(HostId(4), Epoch(0), 0)
+    refreshes.deploying(4, {C: Epoch(0)}, 0)
+    refreshes.guarded(4, Epoch(0), 0)
     processed(refreshes, 4, 100)
     one, other = refreshes.tick(500)  # two pairs at once
     assert arrives(refreshes, one, 4, 510) == ()
@@ -75,42 +75,42 @@ def test_the_slowest_copy_of_a_unit_decides() -> None:
 def test_a_unit_without_a_copy_acknowledges_what_it_has_processed() -> None:
     refreshes = chain()
     processed(refreshes, 4, 100)
-    trim, refresh = refreshes.unguarded(HostId(3), 600)
-    assert (trim, parts([refresh])) == (Trim(B, Epoch(4)), [Part(HostId(2), B)])
+    trim, refresh = refreshes.unguarded(3, 600)
+    assert (trim, parts([refresh])) == (Trim(B, Epoch(4)), [Part(2, B)])
 
 
 def test_nothing_is_trimmed_that_a_copy_in_the_making_needs() -> None:
     refreshes = chain()
-    refreshes.unguarded(HostId(3), 0)
-    refreshes.deploying(HostId(3), (C,), Epoch(2), 0)
+    refreshes.unguarded(3, 0)
+    refreshes.deploying(3, {C: Epoch(2)}, 0)
     assert parts(processed(refreshes, 4, 100)) == []
     assert refreshes.acknowledged(C) == 2
-    refreshes.guarded(HostId(3), Epoch(3), 200)
+    refreshes.guarded(3, Epoch(3), 200)
     assert refreshes.acknowledged(C) == 3
 
 
 def test_trims_after_every_epoch_do_not_refresh_after_every_epoch() -> None:
     refreshes = chain()
-    refreshes.unguarded(HostId(3), 0)
+    refreshes.unguarded(3, 0)
     begun = [parts(processed(refreshes, epoch, 100 * epoch)) for epoch in range(1, 4)]
-    assert [Part(HostId(2), B) in found for found in begun] == [False, False, True]
+    assert [Part(2, B) in found for found in begun] == [False, False, True]
 
 
 def test_a_unit_whose_consumer_is_switched_is_refreshed_by_the_timer() -> None:
     refreshes = chain()
-    refreshes.paused(HostId(3))
+    refreshes.paused(3)
     processed(refreshes, 4, 100)
     assert refreshes.tick(999) == ()
-    assert parts(refreshes.tick(1_000)) == [Part(HostId(1), A), Part(HostId(2), B)]
+    assert parts(refreshes.tick(1_000)) == [Part(1, A), Part(2, B)]
 
 
 def test_a_pair_whose_copy_works_is_not_refreshed_and_then_in_full() -> None:
     refreshes = chain()
     processed(refreshes, 4, 100)
     (late,) = refreshes.tick(500)
-    refreshes.paused(HostId(3))
+    refreshes.paused(3)
     assert arrives(refreshes, late, 4, 600) == () and refreshes.acknowledged(C) == 0
-    begun = [command for command in refreshes.guarded(HostId(3), Epoch(2), 1_000) if isinstance(command, Refresh)]
+    begun = [command for command in refreshes.guarded(3, Epoch(2), 1_000) if isinstance(command, Refresh)]
     assert [command.since for command in begun if command.part.unit == C] == [None]
 
 
@@ -140,12 +140,12 @@ def test_after_a_failure_everything_is_sent_later() -> None:
 
 def test_synchronous_refreshes_stop_the_unit_on_all_its_hosts_at_once() -> None:
     refreshes = chain("synchronous")
-    refreshes.deploying(HostId(4), (C,), Epoch(0), 300)
-    refreshes.guarded(HostId(4), Epoch(0), 300)
+    refreshes.deploying(4, {C: Epoch(0)}, 300)
+    refreshes.guarded(4, Epoch(0), 300)
     processed(refreshes, 1, 400)
     assert refreshes.tick(499) == ()
     commands = refreshes.tick(500)
-    assert parts(commands) == [Part(HostId(1), A), Part(HostId(2), B), Part(HostId(3), C), Part(HostId(4), C)]
+    assert parts(commands) == [Part(1, A), Part(2, B), Part(3, C), Part(4, C)]
     assert all(isinstance(command, Refresh) and command.suspends for command in commands)
 
 
@@ -171,6 +171,34 @@ def test_after_the_application_went_back_no_copy_counts() -> None:
     assert refreshes.copies == {} and refreshes.acknowledged(C) == 2
 
 
+def test_a_copy_that_gets_every_epoch_acknowledges_without_a_refresh() -> None:
+    refreshes = Refreshes(500, CHAIN, OPERATORS)
+    refreshes.deploying(3, {C: Epoch(0)}, 0)
+    refreshes.stood(3, Epoch(0), 0)
+    assert parts(refreshes.processed(C, Epoch(4), 100)) == [] and refreshes.acknowledged(C) == 0
+    assert refreshes.stood(3, Epoch(3), 200) == (Trim(B, Epoch(3)),)
+    assert parts(refreshes.tick(60_000)) == []
+
+
+def test_a_pair_of_two_units_is_refreshed_one_unit_at_a_time() -> None:
+    refreshes = Refreshes(500, CHAIN, OPERATORS)
+    refreshes.deploying(1, {B: Epoch(0), C: Epoch(0)}, 0)
+    refreshes.guarded(1, Epoch(0), 0)
+    processed(refreshes, 4, 100)
+    (last,) = refreshes.tick(1_000)
+    assert parts([last]) == [Part(1, C)]
+    assert parts(arrives(refreshes, last, 4, 1_010)) == [Part(1, B)]
+
+
+def test_a_refresh_without_a_pair_that_wants_it_is_nobodys() -> None:
+    refreshes = chain()
+    processed(refreshes, 4, 100)
+    (late,) = refreshes.tick(500)
+    refreshes.unguarded(3, 510)
+    assert arrives(refreshes, late, 9, 600) == ()
+    assert isinstance(late, Refresh) and refreshes.failed(late.part, late.number, 600) == ()
+
+
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["process", "process", "arrive", "arrive", "fail", "pause", "drop", "guard", "wait", "wait"]),
@@ -188,15 +216,15 @@ def test_whatever_happens_nothing_is_trimmed_too_early_and_every_copy_is_refresh
     refreshes, now_ms = chain(timing), 0
     done = dict.fromkeys(CHAIN, 0)
     has = dict.fromkeys(refreshes.copies, 0)  # what the copies really have
-    underway: dict[HostId, Refresh] = {}
+    underway: dict[int, Refresh] = {}
 
     def carry_out(commands: Iterable[Command]) -> None:
         refreshes.check()
         for command in commands:
             if isinstance(command, Refresh):
-                assert command.part.primary not in underway, "two refreshes of one pair"
+                assert command.part.pair not in underway, "two refreshes of one pair"
                 assert command.since in (None, has[command.part]), "changes since what the copy does not have"
-                underway[command.part.primary] = command
+                underway[command.part.pair] = command
             else:
                 there = [e for part, e in has.items() if part.unit in CHAIN[command.unit]]
                 assert command.upto <= min([*there, *(done[unit] for unit in CHAIN[command.unit])])
@@ -207,40 +235,40 @@ def test_whatever_happens_nothing_is_trimmed_too_early_and_every_copy_is_refresh
         carry_out(refreshes.refreshed(part, command.number, epoch, now_ms))
 
     for what, unit in steps:
-        primary = PRIMARIES[unit]
-        guards = [part for part in has if part.primary == primary]
+        pair = PAIRS[unit]
+        guards = [part for part in has if part.pair == pair]
         if what == "process":
             done[unit] += 1
             carry_out(refreshes.processed(unit, Epoch(done[unit]), now_ms))
-        elif what in ("arrive", "fail") and primary in underway:
-            command = underway.pop(primary)
+        elif what in ("arrive", "fail") and pair in underway:
+            command = underway.pop(pair)
             if what == "arrive":
                 arrive(command)
             else:
                 carry_out(refreshes.failed(command.part, command.number, now_ms))
         elif what == "pause" and guards:
-            underway.pop(primary, None)
-            refreshes.paused(primary)
+            underway.pop(pair, None)
+            refreshes.paused(pair)
         elif what == "drop":
-            underway.pop(primary, None)
-            has = {part: epoch for part, epoch in has.items() if part.primary != primary}
-            carry_out(refreshes.unguarded(primary, now_ms))
+            underway.pop(pair, None)
+            has = {part: epoch for part, epoch in has.items() if part.pair != pair}
+            carry_out(refreshes.unguarded(pair, now_ms))
         elif what == "guard":
             if not guards:
-                refreshes.deploying(primary, (unit,), Epoch(done[unit]), now_ms)
-                has |= {part: done[unit] for part in refreshes.copies if part.primary == primary}
-            carry_out(refreshes.guarded(primary, Epoch(0), now_ms))
+                refreshes.deploying(pair, {unit: Epoch(done[unit])}, now_ms)
+                has |= {part: done[unit] for part in refreshes.copies if part.pair == pair}
+            carry_out(refreshes.guarded(pair, Epoch(0), now_ms))
         elif what == "wait":
             now_ms += 130
             carry_out(refreshes.tick(now_ms))
-    for unit, primary in PRIMARIES.items():
-        if any(part.primary == primary for part in has):
-            carry_out(refreshes.guarded(primary, Epoch(0), now_ms))
+    for unit, pair in PAIRS.items():
+        if any(part.pair == pair for part in has):
+            carry_out(refreshes.guarded(pair, Epoch(0), now_ms))
         done[unit] = 100
         carry_out(refreshes.processed(unit, Epoch(100), now_ms))
     for _ in range(40):
         now_ms += 250
         carry_out(refreshes.tick(now_ms))
-        for primary in list(underway):
-            arrive(underway.pop(primary))
+        for pair in list(underway):
+            arrive(underway.pop(pair))
     assert set(has.values()) <= {100} and {refreshes.acknowledged(unit) for unit in CHAIN} == {100}
