@@ -37,7 +37,7 @@ function Head({ now, lost }) {
 function done({ checkpoint, scaled, standby, stopping }) {
   if (checkpoint) return `Checkpoint ${checkpoint.id} is taken (${size(checkpoint.bytes)}).`;
   if (scaled) return `${scaled.operator} has ${scaled.shards} shards instead of ${scaled.before}; its input paused for ${duration(scaled.pause_ms)}.`;
-  if (standby) return `${standby.operator} has the standby “${standby.mode}”.`;
+  if (standby) return standby.nothing || `${standby.operator} has the standby “${standby.mode}”.`;
   return stopping ? 'The application ends.' : 'Done.';
 }
 
