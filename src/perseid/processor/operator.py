@@ -1,8 +1,9 @@
 """A `StatefulProcessor` as an operator: Spark's order of calls, in a host, on state that stays in Python.
 
 In every epoch of a shard, as in every micro-batch of a Spark partition: a fresh copy of the processor, ``init``, the initial state and
-the rows key by key, the expired timers, ``close``; then state whose time to live is over goes. Late rows are those at or before the
-watermark of the epoch before, as in Spark. An initial state is a second input, ``initial``, whose rows are in one epoch only.
+the rows key by key in the order of the keys, the expired timers, ``close``; then state whose time to live is over goes. Late rows are
+those at or before the watermark of the epoch before, as in Spark. An initial state is a second input, ``initial``, whose rows are in one
+epoch only.
 """
 
 from __future__ import annotations
@@ -154,13 +155,13 @@ class SparkProcessor(Operator):
         initial: pa.Table | None,
         results: list[Any],
     ) -> None:
-        """Key by key: what the key has in the initial state, then its rows."""
+        """Key by key, in the order of the keys: what the key has in the initial state, then its rows."""
         cut, spans = self._by_key_of(rows, "rows")
         if initial is not None and initial.num_rows:
             cut_initial, initial_spans = self._by_key_of(initial, "initial")
         else:
             cut_initial, initial_spans = cut, {}
-        for key in dict.fromkeys([*initial_spans, *spans]):
+        for key in _in_order(dict.fromkeys([*initial_spans, *spans])):
             handle.turn_to(key)
             given = key if isinstance(key, tuple) else (key,)
             if key in initial_spans:
@@ -240,6 +241,18 @@ class SparkProcessor(Operator):
 def _from_zero(watermark_ms: int | None) -> int:
     """Spark's watermark begins with 1970 and never goes below."""
     return max(0, watermark_ms or 0)
+
+
+def _in_order(keys: Iterable[Any]) -> list[Any]:
+    """Ascending, null first, as Spark sorts the rows of a partition."""
+    try:
+        return sorted(keys)
+    except TypeError:  # nulls among them
+        return sorted(keys, key=_nulls_first)
+
+
+def _nulls_first(key: Any) -> Any:
+    return tuple([(part is not None, part) for part in (key if isinstance(key, tuple) else (key,))])
 
 
 def _nothing(start: int, count: int) -> Iterator[Any]:

@@ -70,6 +70,14 @@ def test_every_epoch_has_a_fresh_copy_that_is_closed_at_the_end() -> None:
     ]
 
 
+def test_keys_come_in_their_order_null_first() -> None:
+    Calls.order.clear()
+    harness(Calls(a_value, lambda *_: None)).epoch([{"id": key, "n": 1} for key in ("b", None, "é", "a", "b", "Z")])
+    assert [said for said in Calls.order if "rows" in said] == [
+        f"rows of {(key,)}" for key in (None, "Z", "a", "b", "é")
+    ]
+
+
 @pytest.mark.parametrize(
     ("init", "rows", "said"),
     [
