@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming import StatefulProcessor
 
@@ -23,6 +25,7 @@ from perseid.transfer.begin_root import begin_root, stateful_node
 from perseid.transfer.spark_checkpoint import spark_beginning
 
 pytestmark = pytest.mark.spark
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # Spark's workers cannot import it
 
 SCHEMA = "id long, name string, value int, at timestamp"
 OUTPUT = "id long, name string, told string"

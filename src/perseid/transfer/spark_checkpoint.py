@@ -177,12 +177,7 @@ def _key(row: Row) -> Hashable:
 
 def _variables(properties: str) -> tuple[str, ...]:
     """Names of the state variables, as Spark wrote them down."""
-    found = json.loads(properties).get("stateVariables", [])
-    each = [
-        json.loads(one) if isinstance(one, str) else one
-        for one in (json.loads(found) if isinstance(found, str) else found)
-    ]
-    return tuple(one["stateName"] for one in each)
+    return tuple(variable["stateName"] for variable in json.loads(properties).get("stateVariables", ()))
 
 
 def _carry(found: SparkCheckpoint, store: Store, source: SourceName) -> None:
