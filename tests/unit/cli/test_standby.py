@@ -24,7 +24,7 @@ def asked(root, monkeypatch):
             wishes.append(found[0][1])
             requests.answer(store, found[0][0], said)
 
-        wishes = []
+        wishes: list = []
         threading.Thread(target=answer, daemon=True).start()
         done = CliRunner().invoke(app, ["standby", str(root), *arguments], env={"COLUMNS": "100"})
         return done, wishes
