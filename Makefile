@@ -24,25 +24,27 @@ unit: setup ## the tests that need no Spark
 simulate-coverage: setup ## how much of what decides is run by 300 simulated worlds; fails under 90 %
 	$(BIN)/python tests/simulation/simulate_coverage.py
 
-# Two lanes, since two cores are what every machine has: a third one only makes each of them late.
-test: setup ## lint, types, and all tests but the slow ones: real faults in one lane, all others in a second one beside it
+# Two lanes, since two cores are what every machine has: a third one only makes each of them late. Both have as much to do.
+test: setup ## lint, types, and all tests but the slow ones: real faults and simulated worlds in one lane, all others in a second one beside it
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	@mkdir -p build; status=0; \
-	echo "real faults run beside all other tests, see build/faults.log"; \
-	PYTHONUNBUFFERED=1 $(BIN)/pytest -m "not slow" --durations=10 tests/faults > build/faults.log 2>&1 & faults=$$!; \
-	trap "kill $$faults 2>/dev/null || true" EXIT; \
-	$(BIN)/mypy && $(BIN)/mypy --config-file tests/mypy.ini || status=$$?; \
+	echo "real faults and simulated worlds run beside all other tests, see build/beside.log"; \
+	set -m; ( export PYTHONUNBUFFERED=1; status=0; \
+	  $(BIN)/pytest -m "not slow" --durations=10 tests/faults || status=$$?; \
+	  nice $(BIN)/pytest -m "not slow" --durations=10 tests/simulation || status=$$?; \
+	  exit $$status ) > build/beside.log 2>&1 & beside=$$!; set +m; \
+	trap "kill -- -$$beside 2>/dev/null || true" EXIT; \
+	$(BIN)/mypy || status=$$?; \
 	$(BIN)/pytest -m "not slow" --durations=10 tests/spark || status=$$?; \
-	nice $(BIN)/pytest -m "not slow" --durations=10 --ignore=tests/spark --ignore=tests/faults || status=$$?; \
-	echo "real faults, which ran beside:"; wait $$faults || status=$$?; cat build/faults.log; \
+	nice $(BIN)/pytest -m "not slow" --durations=10 --ignore=tests/spark --ignore=tests/faults --ignore=tests/simulation || status=$$?; \
+	echo "real faults and simulated worlds, which ran beside:"; wait $$beside || status=$$?; cat build/beside.log; \
 	exit $$status
 
 test-all: setup ## lint, types, and every test: real faults and Spark's tests in one lane, all others in a second one beside it
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/mypy --config-file tests/mypy.ini
 	@mkdir -p build; status=0; \
 	echo "all tests without Spark run beside the others, see build/others.log"; \
 	PYTHONUNBUFFERED=1 nice $(BIN)/pytest --durations=10 --ignore=tests/spark --ignore=tests/faults > build/others.log 2>&1 & others=$$!; \

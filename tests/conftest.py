@@ -13,11 +13,13 @@ os.environ.setdefault(
 )
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-settings.register_profile("perseid", deadline=None)  # no test asserts a time, neither does Hypothesis
-settings.load_profile("perseid")
+# No test asserts a time, neither does Hypothesis. The default ring looks at fewer examples; what a test says itself holds in both rings.
+settings.register_profile("default ring", deadline=None, max_examples=40)
+settings.register_profile("slow ring", deadline=None, max_examples=200)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("default ring" if config.getoption("markexpr") == "not slow" else "slow ring")
     if not config.pluginmanager.has_plugin("perseid"):
         import perseid_pytest
 

@@ -75,6 +75,8 @@ class App(GraphBuilder):
         could not be written. Raises ``GraphError`` or ``SettingsError``, before anything starts, for an application or a setting
         that cannot work.
         """
+        from perseid.driver.notebook import STOPPED, STOPPING
+
         running = self.start(
             spark, root=root,
             checkpoint=checkpoint, keep=keep, hosts=hosts, spares=spares, trigger=trigger,
@@ -87,8 +89,10 @@ class App(GraphBuilder):
         )  # fmt: skip
         try:
             running.wait()
-        except KeyboardInterrupt:  # in a notebook the session lives on: its task slots must be free again
+        except KeyboardInterrupt as interrupt:  # in a notebook the session lives on: its task slots must be free again
+            print(STOPPING, flush=True)
             running.stop()
+            interrupt.__notes__ = [STOPPED]  # it does not go on
             raise
 
     @refuses_unknown_settings
@@ -148,7 +152,7 @@ class App(GraphBuilder):
         ``dead_letters``        True: then put the rows that raise aside under the root and go on; False: stop the application
         ``scaling``             ``perseid.scaling.auto(…)``: operators are scaled by themselves; None: only when asked (``scale``)
         ``keep_input``          True: hosts write the rows they apply to their machine's disk, so that a killed host is back sooner
-        ``allow_removed``       operators, sinks and sources of the graph that wrote the root which may be gone, and sinks that may be new
+        ``allow_removed``       operators, sinks and sources that may be gone, or new, compared with the graph that wrote the root
         ``parallel_recovery``   how many shards, on as many hosts, take over from each that was lost; default 1
         ``heartbeat``           how often hosts are pinged; default ``every(milliseconds=100)``
         ``start_timeout``       how long hosts may take to come up; default ``every(seconds=60)``

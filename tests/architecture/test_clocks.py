@@ -20,6 +20,7 @@ ALLOWED = {
     "host/copies_folder.py": "compares with the age of files",
     "sources/listing.py": "compares with the age of folders",
     "testing/admissions.py": "takes a lease",
+    "transfer/begin_root.py": "takes a lease, and says in the manifest when it was",
 }
 
 

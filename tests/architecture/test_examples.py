@@ -15,8 +15,9 @@ from perseid.cli.main import app
 TOP = Path(__file__).parents[2]
 PAGES = [TOP / "README.md", *(page for page in sorted((TOP / "docs").glob("*.md")) if page.name != "index.md")]
 COMMANDS = (
-    "app", "back", "bench", "chaos", "check", "dashboard", "demo", "inspect", "linear-road check", "linear-road generate",
-    "linear-road run", "metrics", "release", "replay", "run", "scale", "simulate", "standby", "top",
+    "app", "back", "bench", "chaos", "check", "dashboard", "demo", "export", "import", "inspect",
+    "linear-road check", "linear-road generate", "linear-road run", "metrics", "release", "replay", "run", "scale",
+    "simulate", "standby", "top",
 )  # fmt: skip
 FENCED = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

@@ -21,10 +21,10 @@ LAYERS = [  # a package imports from its own layer and from those before it
     {"channel", "checkpoints", "primitives", "metrics"},
     {"host", "processor", "sources", "sinks"},
     {"spark", "driver"},
-    {"application"},
+    {"application", "transfer"},
     {"query"},
     {"simulation"},
-    {"apps", "testing", "cli", "bench", "dashboard"},
+    {"apps", "testing", "cli", "bench", "dashboard", "datasource"},
 ]
 LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 PUBLIC = {"App", "Operator", "every", "state", "checkpoints"}  # names of the root that applications use

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from perseid.dashboard.server import Dashboard
 from perseid.dashboard.watched import WatchedRoot
 
 RECORDED = Path(__file__).parents[1] / "recorded"
+sys.path.insert(0, str(RECORDED))  # for ``written``
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--disable-dev-shm-usage", "--force-dark-mode",
@@ -44,15 +47,18 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Dashboard]]:
-    """Dashboards over recorded journals; ``lines``: only so many of the first."""
+    """Dashboards over recorded journals, by their names, or over records; ``lines``: only so many of the first."""
     made: list[Dashboard] = []
 
-    def start(*names: str, lines: int | None = None, **settings: Any) -> Dashboard:
+    def start(*journals: str | list[dict[str, Any]], lines: int | None = None, **settings: Any) -> Dashboard:
         roots = []
-        for name in names:
-            folder = tmp_path_factory.mktemp(name) / "journal"
+        for journal in journals:
+            folder = tmp_path_factory.mktemp("root") / "journal"
             folder.mkdir()
-            data = gzip.decompress((RECORDED / f"{name}.jsonl.gz").read_bytes()).splitlines(keepends=True)
+            if isinstance(journal, str):
+                data = gzip.decompress((RECORDED / f"{journal}.jsonl.gz").read_bytes()).splitlines(keepends=True)
+            else:
+                data = [json.dumps({"seq": n, **record}).encode() + b"\n" for n, record in enumerate(journal, 1)]
             (folder / "00000001-000001-1.jsonl").write_bytes(b"".join(data[:lines]))
             roots.append(WatchedRoot(existing_root(str(folder.parent))))
             roots[-1].look()

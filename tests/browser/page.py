@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 WAIT_S = 30.0
-PANELS = ("graph", "state", "checkpoints", "time", "hosts", "incidents")
+PANELS = ("graph", "state", "checkpoints", "time", "hosts", "incidents")  # and "standby" where there is any
 
 
 class Page:

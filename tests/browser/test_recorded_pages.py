@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import written
 from page import PANELS, Page
 
 from perseid.dashboard.server import Dashboard
@@ -87,10 +88,13 @@ def test_a_checkpoint_has_a_bar_for_each_shard(page: Page) -> None:
     assert sorted(element.text for element in page.all(".gantt .who")) == sorted(r["shard"] for r in written)
     assert f"Checkpoint {newest['checkpoint']}" in page.text("h3")
     started = {r["checkpoint"] for r in RECORDS if r["kind"] in ("checkpoint_decided", "checkpoint_failed")}
-    assert len(page.all("tbody tr")) == len(started)
+    assert len(page.all("tbody tr")) == 40 < len(started)
+    next(button for button in page.all("button") if button.text == "older ones").click()
+    page.wait(lambda: len(page.all("tbody tr")) == len(started), "all checkpoints")
     other = of_kind("checkpoint_committed")[3]["checkpoint"]
     page.open(f"checkpoints/1-{other}")
     page.wait(lambda: f"Checkpoint {other}" in page.text("h3").splitlines(), "the chosen checkpoint")
+    page.browser.execute_script("document.querySelector('.tall').scrollTop = 0")
     picture(page, "checkpoints", height=900)
 
 
@@ -109,6 +113,7 @@ def test_time_is_split_into_its_parts(page: Page) -> None:
         "Rows a second",
         "Epochs that wait",
         "Watermark lag",
+        "Late rows",
     ]
     picture(page, "time", height=960)
     page.all(".ranges button")[-1].click()
@@ -167,6 +172,53 @@ def test_everything_is_reached_by_keyboard(page: Page) -> None:
     node = next(n for n in page.all(".node") if "cities" in n.get_attribute("aria-label"))
     node.send_keys("\n")
     page.wait(lambda: "cities" in page.text("main h3"), "the chosen operator")
+
+
+def test_a_pair_shows_both_hosts_how_far_the_copy_is_behind_and_what_happened(chromium: Any, serve: Serve) -> None:
+    records = written.records(written.Run.standby_run)
+    dashboard = serve(records)
+    page = Page(chromium, dashboard.url)
+    page.dark()
+    page.open("standby")
+    for name, kind in (("switches", "switched"), ("roll-backs", "rolled_back"), ("promotions", "given_up")):
+        assert page.text(f"#{name}") == str(sum(record["kind"] == kind for record in records))
+    assert [side.text.splitlines()[1] for side in page.all(".pairing .side")] == [
+        "host 2",
+        "host 5",
+        "host 3",
+        "host 6",
+    ]
+    behind = dashboard.roots[0].shown(
+        lambda picture: [picture.epoch - (pair.epoch or 0) for pair in picture.pairs.values()]
+    )
+    assert sorted(int(told.text.split()[0]) for told in page.all(".behind-by")) == sorted(behind)
+    assert "a heartbeat was missed" in page.text(".events") and "count:\nhybrid" in page.text(".modes")
+    picture(page, "standby")
+    page.open("graph")
+    assert "1 on host 3, its copy on host 6" in page.text("main .card .tag")
+    page.open("incidents")
+    page.wait(lambda: page.all(".story .events li"), "the newest story")
+    assert page.text(".story h3").startswith("Host 3 replaced host 1 for good")
+    assert page.text("#copies-took-over") == "2" and page.complaints() == []
+
+
+def test_an_application_without_standby_has_no_panel_for_it(page: Page) -> None:
+    page.open("graph")
+    assert "Standby" not in page.text(".tabs")
+    page.press("7")
+    page.wait(lambda: "No operator has a standby" in page.text("main"), "the empty panel")
+
+
+def test_lines_that_cannot_be_read_are_counted_on_the_page(chromium: Any, serve: Serve) -> None:
+    dashboard = serve("units")
+    root = dashboard.roots[0].store.local
+    assert root is not None
+    with next((root / "journal").iterdir()).open("ab") as file:
+        file.write(b'{"seq":99999,"at_ms":1,"ki\n\x00\xff\n')
+    dashboard.roots[0].look()
+    page = Page(chromium, dashboard.url)
+    page.wait(lambda: page.text("#torn").startswith("2 lines of the journal are torn"), "the count of torn lines")
+    assert page.complaints() == []
 
 
 def test_nothing_is_wider_than_a_phone(page: Page) -> None:
@@ -229,5 +281,40 @@ def test_nothing_is_changed_before_it_is_confirmed(chromium: Any, serve: Serve) 
     page.all("#confirm")[0].click()
     page.wait(lambda: requests.pending(store), "the request")
     requests.answer(store, requests.pending(store)[0][0], {"checkpoint": {"id": 99, "bytes": 1, "epochs": {}}})
-    page.wait(lambda: "99" in page.text(".control output"), "the answer")
+    page.wait(lambda: page.text(".control output") == "Checkpoint 99 is taken (1 B).", "the answer")
     assert page.complaints() == []
+
+
+@pytest.mark.parametrize(
+    ("form", "choices", "question", "asked"),
+    [
+        (0, ["rollup"], "Divide rollup among 2 shards?", {"scale": "rollup", "shards": 2}),
+        (1, ["count", "hybrid"], "Give count the standby “hybrid”?", {"standby": "count", "mode": "hybrid"}),
+    ],
+)
+def test_a_form_asks_for_what_was_chosen_and_only_after_yes(
+    chromium: Any, serve: Serve, form: int, choices: list[str], question: str, asked: dict[str, Any]
+) -> None:
+    from selenium.webdriver.support.ui import Select
+
+    from perseid.storage import requests
+
+    dashboard = serve("units", may_control=True)
+    store = dashboard.roots[0].store
+    page = Page(chromium, dashboard.url)
+    page.wait(lambda: page.all(".control form"), "the forms")
+    shown = page.all(".control form")[form]
+    for select, choice in zip(shown.find_elements("css selector", "select"), choices, strict=True):
+        Select(select).select_by_visible_text(choice)
+    for answer in ("no", "yes"):
+        shown.find_element("css selector", "button").click()
+        page.wait(lambda: page.all("[role=alertdialog]"), "the question")
+        assert page.text("[role=alertdialog] p") == question and requests.pending(store) == []
+        next(b for b in page.all("[role=alertdialog] button") if b.text.startswith(answer)).click()
+        if answer == "no":
+            page.wait(lambda: not page.all("[role=alertdialog]"), "the end of the question")
+    page.wait(lambda: requests.pending(store), "the request")
+    ((name, request),) = requests.pending(store)
+    assert request == asked
+    requests.answer(store, name, {"error": "there is no host for it"})
+    page.wait(lambda: "there is no host for it" in page.text(".control output"), "the answer")

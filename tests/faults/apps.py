@@ -756,7 +756,7 @@ def scheme(name: str, seconds: float) -> Any:
 class Begin(Protocol):
     """Starts an application on the session and the root of a test, and ends it when the test did not."""
 
-    def __call__(self, app: App, scheme: str = "parallel", period: float = 0.7, **more: Any) -> Running: ...
+    def __call__(self, app: App, scheme: str = "parallel", period: float = 0.4, **more: Any) -> Running: ...
 
 
 def end(running: Running) -> None:
@@ -779,6 +779,7 @@ def main() -> None:
     parser.add_argument("--kind", default="retained")
     parser.add_argument("--available-now", action="store_true")
     parser.add_argument("--dead-letters", action="store_true")
+    parser.add_argument("--trigger", type=float, metavar="SECONDS")
     parser.add_argument("--lease-seconds", type=float, default=10)
     parser.add_argument("--asleep-before", metavar="STEP")
     given = parser.parse_args()
@@ -800,6 +801,7 @@ def main() -> None:
     running = app.start(
         spark, root=given.root, checkpoint=scheme(given.scheme, given.period), hosts=2, spares=1,
         available_now=given.available_now, max_rows_per_epoch=given.epoch_rows,
+        trigger=every(seconds=given.trigger) if given.trigger else None,
         lease_timeout=every(seconds=given.lease_seconds), dead_letters=given.dead_letters,
     )  # fmt: skip
     try:

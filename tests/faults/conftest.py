@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> apps.Folder:
 
 @pytest.fixture
 def begin(perseid_start: Callable[..., Running]) -> apps.Begin:
-    def start(app: App, scheme: str = "parallel", period: float = 0.7, **more: Any) -> Running:
+    def start(app: App, scheme: str = "parallel", period: float = 0.4, **more: Any) -> Running:
         checkpoint = apps.scheme(scheme, period)
         settings = {"hosts": 2, "spares": 1, "max_rows_per_epoch": 250, "checkpoint": checkpoint}
         return perseid_start(app, **{**settings, **more})

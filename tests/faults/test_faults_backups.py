@@ -16,11 +16,11 @@ from perseid.errors import RequestFailed
 from perseid.host.copies_folder import local_copies
 from perseid.primitives import persisted
 from perseid.storage.store import Store
-from perseid.testing import kill
+from perseid.testing import Clock, kill
 
 pytestmark = pytest.mark.spark
 
-ROWS = 9_000
+ROWS = 4_000
 
 
 @pytest.fixture
@@ -37,11 +37,13 @@ def far_root() -> Iterator[Path]:
 def test_a_lost_shard_comes_back_from_the_host_that_keeps_its_backup(
     begin: Begin, folder: Folder, far_root: Path
 ) -> None:
+    clock = Clock(1_000)
     running = begin(
-        apps.counts(folder.out, ROWS, rate=1_000), root=str(far_root), period=600
+        apps.counts(folder.out, ROWS, rate=1_000), root=str(far_root), period=600, clock=clock
     )  # no last checkpoint before the kill
     copies = local_copies(Store.at(str(far_root)))
     assert copies is not None
+    clock.advance(seconds=2)
     apps.wait_for_epoch(running, 4)
     taken = running.checkpoint_state()
     wanted = {snapshot.file.path for snapshot in taken.snapshots}
@@ -57,6 +59,7 @@ def test_a_lost_shard_comes_back_from_the_host_that_keeps_its_backup(
     assert keepers[lost.file.path] != home.host
     shutil.rmtree(copies)
     (far_root / lost.file.path).unlink()
+    clock.advance(seconds=2)
     kill(running, host="count/0")
     apps.end(running)
     apps.check_counts(folder.out, ROWS)
@@ -67,7 +70,8 @@ def test_a_lost_shard_comes_back_from_the_host_that_keeps_its_backup(
 
 @pytest.mark.slow
 def test_an_operator_whose_shards_are_made_anew_goes_on_as_if_nothing_had_been(begin: Begin, folder: Folder) -> None:
-    running = begin(apps.counts(folder.out, ROWS, rate=1_500), period=600)
+    rows = 9_000
+    running = begin(apps.counts(folder.out, rows, rate=1_500), period=600)
     with pytest.raises(RequestFailed, match="no stateful operator 'counter'"):
         running.restore_state("counter")
     apps.wait_for_epoch(running, 3)
@@ -83,6 +87,6 @@ def test_an_operator_whose_shards_are_made_anew_goes_on_as_if_nothing_had_been(b
         running.restore_state("count")
     apps.wait_for_epoch(running, running.progress().epoch + 2)
     apps.end(running)
-    apps.check_counts(folder.out, ROWS)
+    apps.check_counts(folder.out, rows)
     with pytest.raises(RequestFailed, match="has ended"):
         running.checkpoint_state()

@@ -13,11 +13,11 @@ from driver import CLUSTER, Start
 from driver import ROWS as MANY
 
 from perseid.driver.running import Running
-from perseid.testing import kill
+from perseid.testing import Clock, kill
 
 pytestmark = pytest.mark.spark
 
-ROWS = 9_000
+ROWS = 6_000
 
 
 def _pids(running: Running) -> set[int]:
@@ -25,15 +25,20 @@ def _pids(running: Running) -> set[int]:
 
 
 def test_a_daemon_that_spark_gives_up_costs_no_host_and_no_row(begin: Begin, folder: Folder) -> None:
-    running = begin(apps.counts(folder.out, ROWS, rate=1_500))
+    clock = Clock(1_000)
+    running = begin(apps.counts(folder.out, ROWS, rate=1_500), clock=clock)
+    clock.advance(seconds=1)
     apps.wait_for_epoch(running, 3)
     apps.wait_until(lambda: len(_pids(running)) == 3, "two hosts and a spare")
     hosts = _pids(running)
     daemon = {psutil.Process(pid).ppid() for pid in hosts}
     assert len(daemon) == 1
     os.kill(daemon.pop(), signal.SIGTERM)  # as Spark does it
-    apps.wait_for_epoch(running, running.progress().epoch + 5)
+    before = running.progress().epoch
+    clock.advance(seconds=1.5)
+    apps.wait_for_epoch(running, before + 5)
     assert _pids(running) == hosts
+    clock.advance(seconds=2)
     kill(running, host="count/0")
     apps.wait_until(lambda: len(_pids(running) - hosts) == 1, "a host forked from the next daemon")
     apps.end(running)

@@ -22,8 +22,8 @@ def start(start: Start) -> Start:
 
 
 def test_a_killed_executor_costs_no_row(start: Start, folder: Folder) -> None:
-    rows = 6_000
-    driver = start("counts", "--rows", str(rows))
+    rows = 4_500
+    driver = start("counts", "--rows", str(rows), "--period", "0.5")
     driver.wait_for_checkpoint()
     kill(driver, executor="count/0")
     driver.finish()

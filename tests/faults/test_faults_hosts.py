@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import psutil
 import pytest
 from apps import Begin, Folder, end
 
-from perseid import App
+from perseid import App, every
 from perseid.driver.running import Running
 from perseid.testing import kill, pause
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.spark
 slow = pytest.mark.slow
 SCHEMES = ["parallel", *(pytest.param(name, marks=slow) for name in ("source", "adaptive", "baseline"))]
 
-ROWS = 6_000  # at least 24 epochs, however slow the machine
+ROWS = 4_000  # at least 16 epochs, however slow the machine
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -52,7 +53,7 @@ def test_damaged_input_of_a_killed_host_is_replayed_from_the_source(
     for entry in kept.glob("*/3"):
         data = bytearray(entry.read_bytes())
         data[len(data) // 2] ^= 1
-        entry.write_bytes({"flipped": data, "cut": data[: len(data) // 2], "gap": b""}[damage])
+        entry.write_bytes({"flipped": bytes(data), "cut": bytes(data[: len(data) // 2]), "gap": b""}[damage])
         if damage == "gap":
             entry.unlink()
     kill(running, host="count/0")
@@ -100,14 +101,16 @@ def test_a_second_host_killed_during_the_recovery_is_survived(begin: Begin, fold
     apps.check_counts(folder.out, ROWS)
 
 
+def _ended_or_past(running: Running, epoch: int) -> bool:
+    return running.wait(0) or running.progress().epoch > epoch
+
+
 @slow
 def test_hosts_killed_again_and_again_lose_nothing(begin: Begin, folder: Folder) -> None:
     running = begin(apps.counts(folder.out, ROWS))
     for _ in range(4):
         passed = running.progress().epoch
-        apps.wait_until(
-            lambda before=passed: running.wait(0) or running.progress().epoch > before + 2, "two more epochs"
-        )
+        apps.wait_until(partial(_ended_or_past, running, passed + 2), "two more epochs")
         if not running.wait(0):
             kill(running, host=0)
     end(running)
@@ -178,10 +181,10 @@ def test_a_killed_spare_is_replaced(begin: Begin, folder: Folder) -> None:
 
 def survive(
     app: App, begin: Begin, folder: Folder, *, scheme: str = "parallel", every_host: bool = False,
-    shard: str = "", check: Callable[[], Any],
+    shard: str = "", check: Callable[[], Any], **settings: Any,
 ) -> Running:  # fmt: skip
     """Kill the host of a shard (or all hosts) after a checkpoint; then once more, and the input it kept on its machine is gone, too."""
-    running = begin(app, scheme)
+    running = begin(app, scheme, **settings)
     for number, kept in ((1, True), (2, False)):
         apps.wait_for_checkpoint(running, number)
         if running.wait(0):
@@ -238,9 +241,10 @@ def test_rows_of_a_key_keep_their_order(begin: Begin, folder: Folder) -> None:
 
 
 def test_timers_and_time_to_live_are_the_same_after_a_recovery(begin: Begin, folder: Folder) -> None:
-    rows = 18_000
+    rows = 12_000  # every key comes twice
+    pace: dict[str, Any] = {"trigger": every(seconds=0.2), "max_rows_per_epoch": 1_000}
     app = apps.visits(folder.out, rows, rate=3_000)
-    survive(app, begin, folder, every_host=True, check=lambda: apps.check_visits(folder.out, rows))
+    survive(app, begin, folder, every_host=True, check=lambda: apps.check_visits(folder.out, rows), **pace)
 
 
 @slow

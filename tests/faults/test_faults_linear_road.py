@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import apps
@@ -12,7 +13,7 @@ from perseid.apps.linear_road import generate, results
 from perseid.apps.linear_road.feed import Feed, cut, feed_of
 from perseid.apps.linear_road.graph import linear_road
 from perseid.driver.running import Running
-from perseid.testing import kill
+from perseid.testing import Clock, kill
 
 pytestmark = pytest.mark.spark
 
@@ -22,16 +23,23 @@ SPEEDS = {"official-300s": 8.0, "gen-1x-1800s": 20.0}
 """The sets others made, and how many times as fast as on the road they pass: slow enough that there is time to scale."""
 
 
-def trouble(running: Running, seven: bool) -> None:
-    """A killed host, more shards, another killed host, fewer shards: each while cars drive on."""
+def trouble(running: Running, seven: bool, drive: Callable[[], object] = lambda: None) -> None:
+    """A killed host, more shards, another killed host, fewer shards: each while cars ``drive`` on."""
     accounts = "toll-assessment" if seven else "accounts"
+    drive()
     apps.wait_for_checkpoint(running)
+    drive()
     kill(running, host=0)
-    running.scale("toll-calculator", shards=3)
-    running.scale(accounts, shards=3)
+    for operator in ("toll-calculator", accounts):
+        drive()
+        running.scale(operator, shards=3)
+    drive()
     kill(running, host=1)
-    running.scale("toll-calculator", shards=1)
-    running.scale(accounts, shards=2)
+    for operator, shards in (("toll-calculator", 1), (accounts, 2)):
+        drive()
+        running.scale(operator, shards=shards)
+    for _ in range(10):
+        drive()
     assert running.wait(apps.WAIT_S), running.progress()
     assert running.progress().faults >= 2
 
@@ -52,9 +60,10 @@ def test_killed_hosts_and_new_shards_change_no_toll_accident_or_balance(
     assert said.accident and said.balance and said.daily and sorted(said.malformed) == sorted(RUBBISH)
 
     cut(lines, tmp_path / "feed", least_rows=1)
-    feed, out, aside = Feed(tmp_path / "feed", speed=15), tmp_path / "out", tmp_path / "aside"
+    feed, out, aside = Feed(tmp_path / "feed", speed=1), tmp_path / "out", tmp_path / "aside"
     app = linear_road(feed, str(out), malformed=str(aside), seven=seven)
-    trouble(begin(app, max_rows_per_epoch=1_000), seven)
+    clock = Clock(1_000)
+    trouble(begin(app, max_rows_per_epoch=1_000, clock=clock), seven, lambda: clock.advance(seconds=30))
     assert differing(out, expected) == []
     files = [file.read_text() for file in aside.glob("epoch=*/part-*.json")]
     assert sorted(json.loads(line)["malformed"] for text in files for line in text.splitlines()) == sorted(RUBBISH)

@@ -14,11 +14,11 @@ from perseid import App, Operator
 from perseid.cli.root_facts import gather
 from perseid.errors import ApplicationFailed
 from perseid.storage.store import Store
-from perseid.testing import kill
+from perseid.testing import Clock, kill
 
 pytestmark = pytest.mark.spark
 
-ROWS, EPOCH_ROWS, BAD = 4_000, 250, 2_100
+ROWS, EPOCH_ROWS, BAD = 3_000, 250, 1_600
 
 
 def breaking(folder: Folder, how: str) -> App:
@@ -43,7 +43,7 @@ def test_an_operator_that_keeps_raising_stops_the_application_which_resumes_afte
     epoch = BAD // EPOCH_ROWS + 1
     shard = next(i for i in range(3) if f"shard {i}" in message)
     assert "operator 'count'" in message and f"epoch {epoch}" in message and "first rows" in message, message
-    assert "row 2100 is more than I can take" in message and "'seq'" in message
+    assert f"row {BAD} is more than I can take" in message and "'seq'" in message
     assert _counted_failures(folder) == [shard] * 3
     Path(f"{folder.root}-mark").unlink()
     again = begin(breaking(folder, "while"))
@@ -65,16 +65,20 @@ def test_the_one_row_an_operator_cannot_take_is_put_aside_and_all_others_counted
 
 def test_only_the_keys_that_raise_lose_their_rows_whatever_takes_the_state_over(begin: Begin, folder: Folder) -> None:
     """Bad keys in two shards; then every host is killed and the operator is scaled: the same rows are missing, no others."""
-    operator = apps.PickyKeys(bad=(3, 40), epoch=4)
+    operator, clock = apps.PickyKeys(bad=(3, 40), epoch=4), Clock(1_000)
     running = begin(
         apps.counts(folder.out, ROWS, 1_500, operator=operator),
         dead_letters=True,
         checkpoint=apps.scheme("parallel", 600),
+        clock=clock,
     )
+    clock.advance(seconds=1.5)  # nine epochs
     apps.wait_for_epoch(running, 6)
     kill(running, host="all")
     apps.wait_for_epoch(running, 8)
+    clock.advance(seconds=0.5)
     running.scale("count", 2)  # not refused, though no checkpoint covers the epoch yet
+    clock.advance(seconds=1)
     kill(running, host="any")
     assert running.wait(apps.WAIT_S)
     aside = Counter(row["seq"] % apps.KEYS for row in apps.dead_letters(folder.root, "count"))

@@ -20,14 +20,14 @@ from perseid.testing.verdict import epochs_in
 
 pytestmark = pytest.mark.spark
 
-ROWS = 6_000
+ROWS = 4_000
 STRUCK = Path(__file__).with_name("struck_app.py")
 
 
 @pytest.fixture
 def struck(perseid_run: Callable[..., Report]) -> Callable[..., Report]:
     """Runs an application to its end under a plan."""
-    settings = {"hosts": 2, "spares": 1, "max_rows_per_epoch": 250, "checkpoint": apps.scheme("parallel", 0.7)}
+    settings = {"hosts": 2, "spares": 1, "max_rows_per_epoch": 250, "checkpoint": apps.scheme("parallel", 0.4)}
     return lambda app, plan, **more: perseid_run(app, plan, **{**settings, **more})
 
 

@@ -19,28 +19,37 @@ from perseid.driver.running import Running
 from perseid.errors import GraphChanged, ScaleFailed
 from perseid.storage import requests
 from perseid.storage.store import Store
+from perseid.testing import Clock
 from perseid.testing.counter import count_fault
 
 pytestmark = pytest.mark.spark
 
 HALF, ROWS = 3_000, 6_000
+RATE, EPOCHS_PER_S = 1_500, 6
 
 
-def moved_on(running: Running, epochs: int = 3) -> None:
-    apps.wait_for_epoch(running, running.progress().epoch + epochs)
+def moved_on(running: Running, epochs: int = 3, clock: Clock | None = None) -> None:
+    """So many more epochs; a clock that stands still is moved by as many, and one."""
+    before = running.progress().epoch
+    if clock is not None:
+        clock.advance(seconds=(epochs + 1) / EPOCHS_PER_S)
+    apps.wait_for_epoch(running, before + epochs)
 
 
 def test_an_operator_grows_and_shrinks_while_its_stream_runs(begin: Begin, folder: Folder) -> None:
-    rows = 15_000
-    running = begin(apps.counts(folder.out, rows, rate=1_500, shards=2), period=5)
-    apps.wait_for_epoch(running, 3)
+    rows, clock = 9_000, Clock(1_000)
+    running = begin(apps.counts(folder.out, rows, RATE, shards=2), period=5, clock=clock)
+    moved_on(running, 4, clock)
+    clock.advance(seconds=1)
     grown = running.scale("count", shards=4)
     assert (grown.before, grown.shards) == (2, 4)
     apps.wait_until(lambda: len([h for h in running.progress().hosts if h.shards]) == 4, "a host for each shard")
-    moved_on(running)
+    moved_on(running, 3, clock)
+    clock.advance(seconds=1)
     shrunk = running.scale("count", shards=2)
     assert (shrunk.before, shrunk.shards) == (4, 2)
-    moved_on(running)
+    moved_on(running, 3, clock)
+    clock.advance(seconds=60)
     apps.end(running)
     apps.check_counts(folder.out, rows)
 
@@ -73,9 +82,10 @@ def test_every_kind_of_operator_can_be_scaled(begin: Begin, folder: Folder, shap
 
 
 def test_a_host_killed_while_it_prepares_new_shards_costs_only_the_attempt(begin: Begin, folder: Folder) -> None:
-    rows = 15_000
-    running = begin(apps.counts(folder.out, rows, rate=1_500, shards=2, operator=apps.Weighty()), period=60)
-    apps.wait_for_epoch(running, 5)
+    rows, clock = 6_000, Clock(1_000)
+    running = begin(apps.counts(folder.out, rows, RATE, shards=2, operator=apps.Weighty()), period=60, clock=clock)
+    moved_on(running, 5, clock)
+    clock.advance(seconds=1)
     asked = threading.Thread(target=lambda: done.append(running.scale("count", shards=4)), daemon=True)
     done: list[Any] = []
     asked.start()
@@ -92,7 +102,8 @@ def test_a_host_killed_while_it_prepares_new_shards_costs_only_the_attempt(begin
     count_fault("kill")
     asked.join(apps.WAIT_S)
     assert done and done[0].shards == 4
-    moved_on(running)
+    moved_on(running, 3, clock)
+    clock.advance(seconds=60)
     apps.end(running)
     apps.check_counts(folder.out, rows)
     given_up = [entry for entry in folder.journal() if entry["kind"] == "scale_given_up"]
@@ -107,15 +118,16 @@ def asked_for(folder: Folder, shards: int) -> str:
 
 
 def test_a_driver_killed_after_a_scale_goes_on_with_the_new_shards(start: Start, folder: Folder) -> None:
-    rows = 9_000
-    first = start("counts", "--rate", "1500", "--rows", str(rows))
+    rows = 7_000
+    pace = ("--rate", "1500", "--rows", str(rows), "--trigger", "0.2", "--epoch-rows", "500")
+    first = start("counts", *pace)
     first.wait_for_epoch(4)
     scaled = requests.wait(Store.at(folder.root), asked_for(folder, 5), apps.WAIT_S)["scaled"]
     assert (scaled["before"], scaled["shards"]) == (3, 5)
     first.wait_for_epoch(first.picture.epoch + 2)
     first.kill()
     count_fault("crash_driver")
-    second = start("counts", "--rate", "1500", "--rows", str(rows))
+    second = start("counts", *pace)
     second.wait_for_epoch(1)
     assert sum(len(host.shards) for host in second.picture.hosts) == 5
     second.finish()
@@ -145,11 +157,11 @@ def test_a_driver_killed_in_the_midst_of_a_scale_leaves_the_wish_to_the_next(
 def test_a_restart_with_another_number_of_shards_goes_on_from_what_the_others_saved(
     begin: Begin, folder: Folder
 ) -> None:
-    for rows, shards in ((2_000, 2), (4_000, 5), (6_000, 1)):
+    for rows, shards in ((750, 2), (1_500, 5), (2_250, 1)):
         running = begin(apps.counts(folder.out, rows, shards=shards))
         apps.end(running)
         assert len({s for h in running.progress().hosts for s in h.shards}) == shards
-    apps.check_counts(folder.out, 6_000)
+    apps.check_counts(folder.out, 2_250)
 
 
 @pytest.mark.slow

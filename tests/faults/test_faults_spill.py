@@ -11,7 +11,7 @@ from perseid.testing import kill
 
 pytestmark = pytest.mark.spark
 
-ROWS = 24_000
+ROWS = 18_000
 LIMIT = 96 << 10
 
 

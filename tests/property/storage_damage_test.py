@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -60,7 +61,6 @@ def test_a_flipped_bit_in_any_byte_of_a_snapshot_is_found(store: Store, snapshot
 
 
 @given(edit=st.data())
-@settings(max_examples=100, deadline=None)
 def test_any_edit_of_a_snapshot_is_found(
     store: Store, snapshot: tuple[SnapshotFile, bytes], edit: st.DataObject
 ) -> None:
@@ -73,11 +73,13 @@ def test_any_edit_of_a_snapshot_is_found(
 
 
 @given(buffers=st.lists(st.binary(max_size=300), max_size=8), header=st.dictionaries(st.text(), st.integers()))
-@settings(max_examples=50, deadline=None)
 def test_any_snapshot_comes_back(store: Store, buffers: list[bytes], header: dict[str, int]) -> None:
     file = write_snapshot(store, "any", header, buffers, local=None)
     back, views, _ = read_snapshot(store, file, local=None)
     assert back == header and [bytes(view) for view in views] == buffers
+
+
+YES_OR_NO: st.SearchStrategy[Any] = st.booleans()
 
 
 @st.composite
@@ -89,7 +91,7 @@ def histories(draw: st.DrawFn) -> list[list[Record]]:
         records: list[Record] = []
         for _ in range(draw(st.integers(1, 3))):
             behind = [unit for unit, epoch in done.items() if epoch < last]
-            if behind and draw(st.booleans()):
+            if behind and draw(YES_OR_NO):
                 unit = draw(st.sampled_from(behind))
                 done[unit] += 1
                 records.append(
@@ -150,7 +152,6 @@ def test_every_truncation_of_a_ledger_opens_with_a_prefix_of_what_was_appended(
 
 
 @given(calls=histories(), change=st.data())
-@settings(max_examples=60, deadline=None)
 def test_a_damaged_ledger_opens_with_a_prefix_or_is_refused(
     store: Store, calls: list[list[Record]], change: st.DataObject
 ) -> None:
@@ -168,7 +169,6 @@ def test_a_damaged_ledger_opens_with_a_prefix_or_is_refused(
 
 
 @given(calls=histories(), cuts=st.lists(st.integers(0, 12), max_size=4))
-@settings(max_examples=40, deadline=None)
 def test_trimming_loses_nothing_that_follows_from_the_records(
     store: Store, calls: list[list[Record]], cuts: list[int]
 ) -> None:
@@ -182,9 +182,9 @@ def test_trimming_loses_nothing_that_follows_from_the_records(
             ledger.trim(Epoch(cuts[call]))
         for seen in (ledger, Ledger.view(store)):
             assert (seen.last_admitted, seen.last_time_ms) == (whole.last_admitted, whole.last_time_ms)
-            assert seen.offset(SourceName("lines")) == whole.offsets.get("lines", 0)
+            assert seen.offset(SourceName("lines")) == whole.offsets.get(SourceName("lines"), 0)
             for epoch in range(seen.trimmed_to + 1, whole.last_admitted + 1):
                 assert seen.admitted(Epoch(epoch)) == whole.admitted[Epoch(epoch)]
             for unit in ("main", "second"):
-                assert seen.committed(UnitName(unit)) == whole.committed.get(unit, 0)
+                assert seen.committed(UnitName(unit)) == whole.committed.get(UnitName(unit), 0)
             assert seen.event_times_ms(seen.last_admitted) == whole.event_times_ms(whole.last_admitted)

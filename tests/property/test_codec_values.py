@@ -16,7 +16,7 @@ from perseid.codec import Codec, Mismatch
 from perseid.engine import events as on
 from perseid.engine.event_log import EventCodec
 from perseid.storage.manifest import ShardSnapshot
-from perseid.vocabulary import OperatorName, ShardId
+from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, Version
 
 Number = NewType("Number", int)
 
@@ -131,9 +131,7 @@ def test_the_fingerprint_changes_with_a_field_anywhere_below() -> None:
 
 def test_every_event_can_be_recorded() -> None:
     codec = EventCodec(ShardSnapshot)
-    event = on.ShardsRestored(
-        on.HostId(3), on.Version(2), {"read": 5}, {ShardId(OperatorName("count"), 1): on.Epoch(9)}
-    )
+    event = on.ShardsRestored(HostId(3), Version(2), {"read": 5}, {ShardId(OperatorName("count"), 1): Epoch(9)})
     assert codec.write_event is not None
     assert codec.read_event(json.loads(json.dumps(codec.write_event(event)))) == event
     assert codec.version == EventCodec(ShardSnapshot).version

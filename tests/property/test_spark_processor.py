@@ -10,7 +10,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from hypothesis import given, settings
+import pandas as pd
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor
@@ -83,6 +85,19 @@ class Programs(StatefulProcessor):
                 return list(self.handle.listTimers())
 
 
+class ProgramsInPandas(Programs):
+    """The same with frames."""
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
+        programs = [Row(program=program) for frame in rows for program in frame["program"]]
+        for row in super().handleInputRows(key, iter(programs), timerValues):
+            yield pd.DataFrame([row.asDict()])
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
+        for row in super().handleExpiredTimer(key, timerValues, expiredTimerInfo):
+            yield pd.DataFrame([row.asDict()])
+
+
 CALLS = [
     *("value.get", "value.update", "value.clear", "list.get", "list.put", "list.append", "list.extend", "list.clear"),
     *("map.get", "map.update", "map.remove", "map.all", "map.clear", "timer.set", "timer.delete", "timer.list"),
@@ -91,28 +106,34 @@ programs = st.lists(st.tuples(st.sampled_from(CALLS), st.integers(0, 6)), min_si
 epochs = st.lists(st.lists(st.tuples(st.sampled_from("xyz"), programs), max_size=4), min_size=1, max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
-@given(epochs)
-def test_every_program_gives_what_sparks_own_tester_gives(epochs: list[list[tuple[str, Any]]]) -> None:
+@pytest.mark.parametrize("pandas", [False, True], ids=["row", "pandas"])
+@given(epochs=epochs)
+def test_every_program_gives_what_sparks_own_tester_gives(epochs: list[list[tuple[str, Any]]], pandas: bool) -> None:
+    kind = ProgramsInPandas if pandas else Programs
     ours = OperatorHarness(
-        spark_processor(Programs(), time_mode="ProcessingTime"),
+        spark_processor(kind(), time_mode="ProcessingTime", pandas=pandas),
         key="key",
         schema="key string, program string",
         output=OUTPUT,
         shards=2,
         replay=True,
     )
-    theirs = TwsTester(Programs(), timeMode="ProcessingTime")
+    theirs = TwsTester(kind(), timeMode="ProcessingTime")
+    theirs._usingPandas = pandas
     for number, rows in enumerate(epochs):
         now_ms = 1_000 + number * 25
         theirs._currentProcessingTimeMs = now_ms  # its setter fires timers first; Spark handles rows first
-        expected = []
+        said: list[Any] = []
         for key in dict.fromkeys(key for key, _ in rows):
             mine = [Row(key=key, program=json.dumps(program)) for k, program in rows if k == key]
-            expected += theirs.test(key, mine)
-        expected += theirs._handleExpiredTimers()
+            if pandas:
+                said.append(theirs.testInPandas(key, pd.DataFrame([row.asDict() for row in mine])))
+            else:
+                said.append(theirs.test(key, mine))
+        said.append(theirs._handleExpiredTimers())
+        expected = [tuple(row) for part in said for row in (part.itertuples(index=False) if pandas else part)]
         came = ours.epoch([{"key": key, "program": json.dumps(program)} for key, program in rows], at_ms=now_ms)
-        assert sorted((r["key"], r["said"]) for r in came) == sorted((r.key, r.said) for r in expected)
+        assert sorted((r["key"], r["said"]) for r in came) == sorted(expected)
 
 
 def test_a_split_keeps_every_keys_state() -> None:

@@ -290,4 +290,4 @@ class PassivePairs(Pairs):
 
 TestHybrid = Pairs.TestCase
 TestPassive = PassivePairs.TestCase
-TestHybrid.settings = TestPassive.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestHybrid.settings = TestPassive.settings = settings(stateful_step_count=60, deadline=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perseid import Context, KeyedOperator, every, state
@@ -132,7 +132,6 @@ epochs = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(epochs)
 def test_a_keyed_operator_equals_a_naive_model_whenever_it_is_restored(history: list[Any]) -> None:
     shard, model, now = fresh(Subject()), Model(), 1000
@@ -158,7 +157,6 @@ def test_a_keyed_operator_equals_a_naive_model_whenever_it_is_restored(history: 
         assert {key: list(values) for key, values in shard._keyed.values.items()} == model.state
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.one_of(st.none(), st.integers(-3, 3)), st.sampled_from(["x", "y", None])), max_size=60),
     st.integers(1, 5),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perseid import KeyedOperator, Operator, every, state
@@ -95,7 +95,6 @@ def canonical(harness: OperatorHarness) -> Any:
 
 @pytest.mark.parametrize("operator", [Ledger(), Columns()], ids=["by key", "as a whole"])
 @given(before=EPOCHS, after=EPOCHS, parts=st.integers(1, 6))
-@settings(deadline=None, max_examples=40)
 def test_parts_go_on_as_the_whole_would_and_merge_into_it(
     operator: Operator, before: list[Any], after: list[Any], parts: int
 ) -> None:
@@ -127,7 +126,6 @@ KEYS: dict[str, Any] = {
 
 
 @given(data=st.data(), kinds=st.lists(st.sampled_from(sorted(KEYS)), min_size=1, max_size=3))
-@settings(deadline=None, max_examples=80)
 def test_every_key_of_every_type_goes_to_the_part_of_its_slot(data: st.DataObject, kinds: list[str]) -> None:
     column = [st.none() | KEYS[kind] for kind in kinds]
     key = column[0] if len(kinds) == 1 else st.tuples(*column)

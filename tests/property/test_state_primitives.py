@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perseid import Context, KeyedOperator, Operator, primitives, state
@@ -87,7 +87,6 @@ def ranges_of(cuts: set[int]) -> list[SlotRange]:
 
 
 @given(epochs=EPOCHS, saved=st.integers(0, 6), cuts=CUTS)
-@settings(deadline=None, max_examples=60)
 def test_a_shard_scaled_out_from_its_checkpoint_and_replayed_is_the_shard_that_never_was(
     epochs: list[list[int]], saved: int, cuts: set[int]
 ) -> None:
@@ -128,7 +127,6 @@ def test_a_checkpoint_is_not_changed_by_what_the_operator_does_next() -> None:
 
 
 @given(epochs=EPOCHS, before=CUTS, after=CUTS)
-@settings(deadline=None, max_examples=60)
 def test_buffers_divided_anew_hold_every_row_once_and_in_the_order_of_its_key(
     epochs: list[list[int]], before: set[int], after: set[int]
 ) -> None:
@@ -163,7 +161,6 @@ def test_a_replay_leaves_out_duplicates_and_ends_at_a_gap() -> None:
 
 
 @given(shards=st.integers(1, 9), data=st.data())
-@settings(deadline=None, max_examples=60)
 def test_routing_divided_anew_covers_every_slot_once(shards: int, data: st.DataObject) -> None:
     table = RoutingTable.initial({COUNT: numbered(even_slots(shards))})
     replaced = data.draw(st.sets(st.sampled_from(sorted(table.routes)), min_size=1))
@@ -193,7 +190,6 @@ HOSTS = st.sets(st.integers(1, 12).map(HostId), max_size=8)
 
 
 @given(upstreams=st.lists(HOSTS, min_size=1, max_size=8), shards=st.integers(1, 12))
-@settings(deadline=None)
 def test_backups_move_when_upstream_changes_and_the_old_ones_are_released(
     upstreams: list[set[HostId]], shards: int
 ) -> None:

@@ -142,7 +142,7 @@ class AsADict(RuleBasedStateMachine):
 
 
 TestAsADict = AsADict.TestCase
-TestAsADict.settings = settings(max_examples=80, stateful_step_count=40, deadline=None, report_multiple_bugs=False)
+TestAsADict.settings = settings(stateful_step_count=40, deadline=None, report_multiple_bugs=False)
 
 
 @given(

@@ -14,6 +14,7 @@ from perseid.engine import recovery_steps
 from perseid.engine.admission import Admission
 from perseid.engine.changes import Step
 from perseid.engine.controller import Controller
+from perseid.engine.notices import Outcome
 from perseid.engine.scaling_steps import ScalingSteps
 from perseid.engine.shard import Refusal, ShardLog
 from perseid.engine.storage_steps import StorageSteps
@@ -31,8 +32,9 @@ from perseid.vocabulary import Epoch, HostId, Version
 class TrimsOneEpochTooEarly(Controller):
     """Streams are let go up to the epoch a consumer is still working on."""
 
-    def released(self) -> list[do.Command]:
-        return [replace(c, epoch=Epoch(c.epoch + 1)) for c in super().released()]  # type: ignore[type-var,call-arg]
+    def released(self) -> list[Outcome]:
+        released = [c for c in super().released() if isinstance(c, do.ReleaseStream)]
+        return [do.ReleaseStream(c.stream, Epoch(c.epoch + 1)) for c in released]
 
 
 class AppliesAnEpochTwice(ShardLog[State]):

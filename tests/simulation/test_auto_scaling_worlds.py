@@ -14,7 +14,7 @@ from worlds import TestWorld, calm
 
 from perseid.checkpoint.schemes import parallel
 from perseid.scaling.bottleneck import AutoScaling
-from perseid.simulation.faults import Driver, FaultPlan, Kill, Pause, Planned
+from perseid.simulation.faults import Driver, Fault, FaultPlan, Kill, Pause, Planned
 from perseid.simulation.graphs import chain
 from perseid.simulation.loads import Load, bursts, falling, rising, waves
 from perseid.simulation.scenario import Scenario, Times
@@ -100,7 +100,8 @@ def test_waves_are_followed_without_chatter() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_hosts_and_drivers_that_fail_meanwhile_make_it_neither_swing_nor_lose_a_row(seed: int) -> None:
     draw = random.Random(seed)
-    faults = [Kill(Target("machine", i)) for i in range(8)] + [
+    faults: list[Fault] = [
+        *(Kill(Target("machine", i)) for i in range(8)),
         Pause(Target("rack", 0), 9_000),
         Driver(2_000),
         Kill(Target("everything")),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from worlds import TestWorld, calm
+from worlds import TestWorld, calm, kill_all, stop
 
 from perseid.checkpoint.schemes import parallel, source
 from perseid.engine import commands as do
-from perseid.engine import events as on
 from perseid.engine import notices
 from perseid.recovery.plan import ApplicationRecovery, ShardRecovery
 from perseid.simulation.graphs import chain, diamond
@@ -38,7 +37,7 @@ def test_every_epoch_reaches_the_sink_once_when_nothing_fails(topology: str, sch
 
 def test_one_burst_leads_to_one_recovery() -> None:
     world = TestWorld(calm(chain(1), epochs=40, hosts=3, spares=0))
-    world.later(1500, lambda: [world.kill(h) for h in sorted(world.controller.hosts)])
+    world.later(1500, lambda: kill_all(world))
     world.to_the_end()
     assert len(world.all_of(notices.RecoveryStarted)) == 2, "the start and the burst"
 
@@ -90,7 +89,7 @@ def test_a_mistake_in_an_operator_is_not_tried_again() -> None:
 
 def test_nothing_is_admitted_past_a_stop() -> None:
     world = TestWorld(calm(chain(2), epochs=10_000))
-    world.later(1500, lambda: world.driver and world.driver.handle(on.StopRequested()))
+    world.later(1500, lambda: stop(world))
     world.start_driver()
     while not world.done:
         world.clock.step()

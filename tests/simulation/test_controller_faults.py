@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from worlds import TestWorld, calm
+from worlds import TestWorld, calm, kill_all
 
 from perseid.checkpoint.schemes import parallel
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.controller import Controller
+from perseid.engine.notices import Outcome
 from perseid.engine.settings import RootHistory
 from perseid.errors import PropertyBroken
 from perseid.simulation.faults import FaultPlan, Planned, Storage
@@ -99,12 +100,17 @@ def test_full_storage_is_waited_for_a_minute_before_the_application_stops() -> N
 def test_storage_that_is_away_is_waited_for_as_long_however_many_operators_come_back_divided() -> None:
     topology = chain(9, shards=1, preservation="durable")
     plan = FaultPlan((Planned(Storage("failing", 20_000), 1_560),))
-    settings = {"hosts": 3, "most_hosts": 8, "parallel_recovery": 2, "scalable": frozenset(topology.operators)}
+    settings: dict[str, Any] = {
+        "hosts": 3,
+        "most_hosts": 8,
+        "parallel_recovery": 2,
+        "scalable": frozenset(topology.operators),
+    }
     scenario = replace(
         calm(topology, epochs=200, scheme=parallel(60.0), plan=plan, **settings), site=Site(12, rack_machines=2)
     )
     world = TestWorld(scenario)
-    world.later(1_500, lambda: [world.kill(host) for host in sorted(world.controller.routing.hosts)])
+    world.later(1_500, lambda: kill_all(world))
     world.to_the_end()
     tries = [command.operator for command in world.all_of(do.WritePartition)]
     assert len(set(tries)) == 9 and len(tries) > 2 * 9
@@ -123,7 +129,7 @@ def test_a_last_checkpoint_that_cannot_be_written_does_not_hold_up_the_end_for_e
     assert tried == 3 and do.StopApplication(None, unsaved="full") in commands, "and says what was not saved"
 
 
-def running(scenario: Scenario, past: RootHistory | None = None) -> tuple[Controller, tuple[do.Command, ...]]:
+def running(scenario: Scenario, past: RootHistory | None = None) -> tuple[Controller, tuple[Outcome, ...]]:
     """A controller whose two hosts have all their shards; what it commanded last."""
     controller = Controller(scenario.topology, scenario.settings, past or RootHistory(), 0)
     for host in (1, 2):
@@ -144,7 +150,7 @@ def test_an_epoch_between_units_is_saved_only_when_it_is_there() -> None:
 
 def test_a_unit_is_fed_again_only_after_those_above_it() -> None:
     world = TestWorld(calm(chain(3, preservation="retained"), epochs=60, hosts=2, spares=1))
-    world.later(2000, lambda: [world.kill(h) for h in sorted(world.controller.hosts)])
+    world.later(2000, lambda: kill_all(world))
     world.to_the_end()
     running: set[UnitName] = set()
     for entry in world.all_of(do.ReplayShards, on.ReplayFinished, on.UnitFailed):
@@ -158,7 +164,7 @@ def test_a_unit_is_fed_again_only_after_those_above_it() -> None:
 def test_a_restore_waits_for_storage_that_is_out_of_reach() -> None:
     plan = FaultPlan((Planned(Storage("failing", 20_000), 1800),))
     world = TestWorld(calm(chain(1), epochs=60, plan=plan))
-    world.later(1810, lambda: [world.kill(h) for h in sorted(world.controller.hosts)])
+    world.later(1810, lambda: kill_all(world))
     world.to_the_end()
     assert [e for e in world.all_of(on.RestoreFailed) if e.storage], "restores were tried while it was away"
 
@@ -189,7 +195,7 @@ def test_nothing_is_trimmed_while_a_recovery_is_on_its_way_back_from_an_older_ch
     for command in taken:
         controller.handle(on.SnapshotsForked(command.host, command.checkpoint, command.unit), 4)
         for route in command.shards:
-            saved = Snapshot(*route.shard, route.slots, Epoch(1), "", (0,), 0)
+            saved = Snapshot(*route.shard, route.slots, Epoch(1), "", (), 0)
             commands = controller.handle(on.SnapshotWritten(command.checkpoint, route.shard, saved), 5)
     assert [c for c in commands if isinstance(c, do.CommitCheckpoint)]
     controller.handle(on.HostDisconnected(HostId(1), "killed"), 6)

@@ -9,6 +9,7 @@ from worlds import calm
 from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine.controller import Controller
+from perseid.engine.notices import Outcome
 from perseid.engine.recovery_steps import REST_LIMIT_MS
 from perseid.engine.settings import RootHistory
 from perseid.engine.unit_ends import SETBACKS_LIMIT
@@ -31,7 +32,7 @@ class Story:
             self.tell(on.ShardsRestored(HostId(host), self.controller.routing.version))
         self.run = self.until_run([on.EpochAdmitted(Epoch(1))])
 
-    def tell(self, event: on.Event, after_ms: int = 0) -> tuple[do.Command, ...]:
+    def tell(self, event: on.Event, after_ms: int = 0) -> tuple[Outcome, ...]:
         self.now_ms += after_ms
         for host in sorted(self.controller.hosts):
             self.controller.handle(on.HeartbeatArrived(host), self.now_ms)
@@ -55,7 +56,7 @@ class Story:
 
     def lose_a_host(self) -> list[on.Event]:
         """The epoch fails because a host has died, which the controller hears a moment later; another one comes."""
-        lost = min(self.controller.routing.hosts)
+        lost = min(filter(None, self.controller.routing.hosts))
         self.host += 1
         self.now_ms += LIFE_MS
         return [
@@ -87,7 +88,7 @@ def test_an_epoch_that_kills_every_host_ends_the_application_with_what_to_look_f
 
 def test_a_job_that_spark_does_not_end_is_told_of_and_not_waited_for_for_ever() -> None:
     story = Story()
-    story.tell(on.HostDisconnected(min(story.controller.routing.hosts), "killed"))
+    story.tell(on.HostDisconnected(min(filter(None, story.controller.routing.hosts)), "killed"))
     story.tell(on.Ticked(), after_ms=5_000)
     assert "Spark has not yet ended the cancelled job of unit 'u0'" in story.controller.trouble
     story.tell(on.Ticked(), after_ms=REST_LIMIT_MS)
@@ -114,8 +115,8 @@ def test_losses_in_quick_succession_do_not_put_a_recovery_off_again_and_again() 
         story.tell(on.HostDisconnected(host, "killed"))
     story.tell(failed)
     restored: list[do.Command] = []
-    for host in range(10, 14):
-        story.tell(on.HostRegistered(HostId(host)))
+    for host in map(HostId, range(10, 14)):
+        story.tell(on.HostRegistered(host))
         restored += [c for c in story.tell(on.Ticked(), after_ms=1_000) if isinstance(c, do.RestoreShards)]
-        story.tell(on.HostDisconnected(HostId(host), "killed"))
+        story.tell(on.HostDisconnected(host, "killed"))
     assert restored

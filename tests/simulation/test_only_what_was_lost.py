@@ -10,7 +10,7 @@ from worlds import TestWorld, calm
 
 from perseid.checkpoint.schemes import parallel
 from perseid.engine import notices
-from perseid.simulation.faults import CutOff, FaultPlan, Kill, Pause, Planned
+from perseid.simulation.faults import CutOff, Fault, FaultPlan, Kill, Pause, Planned
 from perseid.simulation.graphs import chain, diamond
 from perseid.simulation.scenario import Options, Times, drawn
 from perseid.simulation.site import Site, Target
@@ -23,12 +23,13 @@ GRAPHS = (chain(2), chain(3), chain(3, operators=2), diamond(shards=2))
 def host_faults(seed: int, site: Site, span_ms: int) -> FaultPlan:
     """Whatever befalls hosts; storage and driver are well."""
     draw = random.Random(seed)
-    faults = []
+    faults: list[Planned] = []
     for _ in range(draw.randint(1, 8)):
         kind = draw.choice(["machine", "machine", "machine", "rack", "everything"])
         target = Target(kind, draw.randrange({"machine": site.machines, "rack": site.racks}.get(kind, 1)))
         long_ms = draw.choice([30, 300, 2_000])
-        fault = draw.choice([Kill(target), Kill(target, long_ms), Pause(target, long_ms), CutOff(target, long_ms)])
+        kinds: list[Fault] = [Kill(target), Kill(target, long_ms), Pause(target, long_ms), CutOff(target, long_ms)]
+        fault = draw.choice(kinds)
         faults.append(Planned(fault, draw.randint(300, span_ms)))
     return FaultPlan(tuple(sorted(faults, key=lambda planned: planned.at_ms or 0)))
 

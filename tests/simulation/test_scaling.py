@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from worlds import TestWorld, calm
+from worlds import TestWorld, calm, stop
 
 from perseid.checkpoint.schemes import adaptive, baseline, parallel, source
 from perseid.engine import commands as do
-from perseid.engine import events as on
 from perseid.engine import notices
 from perseid.recovery.plan import ShardRecovery
 from perseid.simulation.faults import Driver, FaultPlan, Planned, Storage
@@ -105,7 +104,7 @@ def test_a_ledger_that_cannot_be_written_keeps_the_old_shards_until_it_can() -> 
 
 def test_an_application_that_stops_while_an_operator_is_scaled_says_so_and_stops() -> None:
     world = TestWorld(scaled(chain(1), "o0", (1_000, 4), epochs=100_000))
-    world.later(1_020, lambda: world.driver and world.driver.handle(on.StopRequested()))
+    world.later(1_020, lambda: stop(world))
     world.start_driver()
     while not world.done and world.clock.step():
         assert world.clock.now_ms < 60_000

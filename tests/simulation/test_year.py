@@ -24,7 +24,7 @@ def test_the_model_has_the_failures_of_the_table() -> None:
 def test_a_drawn_year_has_about_as_many_node_failures_as_the_table_says() -> None:
     place = datacenter.site(2400)
     plan, counts = datacenter.year(random.Random(1), place, 365)
-    hit = sum(len(place.hit(planned.fault.target)) for planned in plan.faults)  # type: ignore[union-attr]
+    hit = sum(len(place.hit(planned.fault.target)) for planned in plan.faults)  # type: ignore[union-attr,misc]
     assert hit / 24 == pytest.approx(sum(datacenter.afn100().values()), rel=0.25)
     assert counts["software or people"] == pytest.approx(2400, rel=0.1)
     bursts = [p for p in plan.faults if isinstance(p.fault, Kill) and p.fault.target.kind == "power"]

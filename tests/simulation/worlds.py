@@ -7,6 +7,7 @@ from typing import Any
 
 from perseid.checkpoint.schemes import Scheme, parallel
 from perseid.engine import commands as do
+from perseid.engine import events as on
 from perseid.engine.settings import EngineSettings
 from perseid.graph.topology import Topology
 from perseid.simulation.faults import FaultPlan
@@ -67,3 +68,15 @@ class TestWorld(World):
 
     def later(self, ms: int, action: Callable[[], Any]) -> None:
         self.clock.at(ms, action)
+
+
+def kill_all(world: TestWorld) -> None:
+    """All hosts that the controller knows die at once."""
+    for host in sorted(world.controller.hosts):
+        world.kill(host)
+
+
+def stop(world: TestWorld) -> None:
+    """Somebody asks the application to stop, if its driver lives."""
+    if world.driver is not None:
+        world.driver.handle(on.StopRequested())

@@ -26,36 +26,6 @@ def ran(*command, cwd, **environment):
     return done.stdout
 
 
-def test_word_count_runs_from_the_command_line(tmp_path):
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "1.txt").write_text("to be or not to be\n" * 50)
-    command = (
-        "-m",
-        "perseid.cli.main",
-        "run",
-        EXAMPLES / "word_count.py",
-        "--root",
-        "root",
-        "--hosts",
-        "1",
-        "--available-now",
-    )
-    ran(*command, cwd=tmp_path)
-    ran(*command, cwd=tmp_path)  # once more, from the root: nothing is counted again
-    import pyarrow.parquet as pq
-
-    rows = [
-        row for file in (tmp_path / "out").rglob("[!._]*.parquet") for row in pq.ParquetFile(file).read().to_pylist()
-    ]
-    assert {row["word"]: row["n"] for row in sorted(rows, key=lambda row: row["n"])} == {
-        "to": 100,
-        "be": 100,
-        "or": 50,
-        "not": 50,
-    }
-    assert "application words starts" in ran("-m", "perseid.cli.main", "replay", "root", cwd=tmp_path)
-
-
 ONE_AFTER_ANOTHER = """
 import runpy, sys
 for file in sys.argv[1:]:
@@ -66,15 +36,46 @@ for file in sys.argv[1:]:
 
 def test_examples_that_start_spark_themselves(tmp_path):
     """Each in a session of its own, but all in one process: what costs most is to start a JVM."""
-    names = ("sources_and_sinks", "own_source_and_sink", "orders_and_payments", "spark_processor")
-    _, *said = ran("-c", ONE_AFTER_ANOTHER, *(EXAMPLES / f"{name}.py" for name in names), cwd=tmp_path).split("---\n")
-    sources_and_sinks, own, orders, processor = said
-    assert "coffee 65.00" in sources_and_sinks
+    names = ("own_source_and_sink", "orders_and_payments")
+    _, own, orders = ran("-c", ONE_AFTER_ANOTHER, *(EXAMPLES / f"{name}.py" for name in names), cwd=tmp_path).split(
+        "---\n"
+    )
     assert own.splitlines() == ["ada 500.00, grace 250.00", "ada 750.00, grace 375.00"], "nothing twice"
     settled, aside = orders.splitlines()
     assert settled == "settled: [(1, 'paid'), (2, 'unpaid'), (4, 'paid'), (5, 'paid')]"
     assert aside == "put aside: [(3, 'ValueError: order 3 has the amount -5.0')]"
-    assert "violations: {0: 90, 1: 90, 2: 90}" in processor
+
+
+@pytest.mark.slow
+def test_sources_and_sinks(tmp_path):
+    assert "coffee 65.00" in ran(EXAMPLES / "sources_and_sinks.py", cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_spark_processor(tmp_path):
+    assert "violations: {0: 90, 1: 90, 2: 90}" in ran(EXAMPLES / "spark_processor.py", cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_upgrade(tmp_path):
+    before, after = ran(EXAMPLES / "upgrade.py", cwd=tmp_path).strip().splitlines()
+    assert before == "{0: '186.00 euros', 1: '187.50 euros'}"
+    assert after == "{0: '37200 cents, largest 148', 1: '37500 cents, largest 149'}"
+
+
+@pytest.mark.slow
+def test_state_tables(tmp_path):
+    said = ran(EXAMPLES / "state_tables.py", cwd=tmp_path)
+    assert "|   2|200|    4|" in said and "|    2|    600|" in said
+
+
+@pytest.mark.slow
+def test_move_from_spark(tmp_path):
+    said = ran(EXAMPLES / "move_from_spark.py", cwd=tmp_path)
+    assert [line for line in said.splitlines() if line.startswith("{")] == [
+        "{0: 100, 1: 100, 2: 100}",
+        "{0: 110, 1: 110, 2: 110}",
+    ]
 
 
 @pytest.mark.slow

@@ -6,16 +6,22 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
+
+from perseid.cli.main import app
 
 WORD_COUNT = Path(__file__).parents[2] / "examples" / "word_count.py"
 
 
 @pytest.mark.spark
-def test_run_tells_its_progress_as_json_and_stops_cleanly_on_ctrl_c(tmp_path):
+def test_run_tells_its_progress_as_json_stops_cleanly_on_ctrl_c_and_goes_on_from_its_root(tmp_path):
     (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "1.txt").write_text("to be or not to be\n")
-    command = [sys.executable, "-m", "perseid.cli.main", "run", WORD_COUNT, "--root", "root", "--hosts", "1", "--json"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    (tmp_path / "in" / "1.txt").write_text("to be or not to be\n" * 50)
+    command = [sys.executable, "-m", "perseid.cli.main", "run", str(WORD_COUNT), "--root", "root", "--hosts", "1"]
+    process = subprocess.Popen(
+        [*command, "--json"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
     try:
         pictures = (json.loads(line) for line in process.stdout)
         first = next(picture for picture in pictures if picture.get("epoch", 0) >= 1 or "error" in picture)
@@ -28,6 +34,15 @@ def test_run_tells_its_progress_as_json_and_stops_cleanly_on_ctrl_c(tmp_path):
     assert json.loads(rest.splitlines()[-1])["phase"] in ("stopping", "stopped")
     lease = json.loads(next((tmp_path / "root" / "lease").iterdir()).read_text())
     assert lease["body"]["released"]
+
+    (tmp_path / "in" / "2.txt").write_text("to be\n" * 10)
+    done = subprocess.run([*command, "--available-now"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    rows = [r for f in (tmp_path / "out").rglob("[!._]*.parquet") for r in pq.ParquetFile(f).read().to_pylist()]
+    counts = {row["word"]: row["n"] for row in sorted(rows, key=lambda row: row["n"])}
+    assert counts == {"to": 110, "be": 110, "or": 50, "not": 50}, "nothing is counted again"
+    told = CliRunner().invoke(app, ["replay", str(tmp_path / "root")]).output
+    assert told.count("application words starts") == 2
 
 
 UNSAVABLE = """
@@ -70,10 +85,7 @@ def test_a_run_whose_last_checkpoint_failed_says_so_and_its_output_is_complete(t
     assert "Traceback" not in done.stderr and "recovered" not in done.stdout
     rows = [r["n"] for f in (tmp_path / "out").rglob("[!._]*.parquet") for r in pq.ParquetFile(f).read().to_pylist()]
     assert sorted(rows) == list(range(90))
-    facts = subprocess.run(
-        [*command, "inspect", "root", "--json"], cwd=tmp_path, capture_output=True, text=True, timeout=300
-    )
-    found = json.loads(facts.stdout)
+    found = json.loads(CliRunner().invoke(app, ["inspect", str(tmp_path / "root"), "--json"]).stdout)
     assert found["failed_checkpoints"] >= 3 and "cannot pickle" in found["checkpoint_error"]
     head = subprocess.run(
         f"{sys.executable} -m perseid.cli.main replay root --all --json | head -n 1", shell=True, cwd=tmp_path,

@@ -23,7 +23,7 @@ from perseid.errors import GraphError, PerseidError, SettingsError
 pytestmark = pytest.mark.spark
 
 
-def refused(app: App, spark: SparkSession, path: Path, **settings: object) -> str:
+def refused(app: App, spark: SparkSession, path: Path, **settings: Any) -> str:
     with pytest.raises(PerseidError) as caught:
         app.start(spark, root=str(path / "root"), **{"hosts": 1, "spares": 0, **settings})
     assert not (path / "out").exists() or not any((path / "out").glob("epoch=*"))
@@ -178,7 +178,7 @@ def test_a_cycle_a_double_name_and_an_unknown_setting_are_named(spark: SparkSess
     with pytest.raises(GraphError, match="'out'"):
         app.start(spark, root=str(tmp_path / "root"))
     with pytest.raises(SettingsError, match="hostz: no such setting"):
-        counting(tmp_path).start(spark, root=str(tmp_path / "root"), hostz=2)
+        counting(tmp_path).start(spark, root=str(tmp_path / "root"), hostz=2)  # type: ignore[call-arg]
 
 
 def test_a_period_of_zero_is_refused(spark: SparkSession, tmp_path: Path) -> None:

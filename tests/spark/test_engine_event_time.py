@@ -166,7 +166,7 @@ def test_an_input_without_rows_yet_makes_nobody_late_and_one_that_is_idle_lets_w
     begin: Begin, tmp_path: Path
 ) -> None:
     class Both(WindowedCount):
-        def process(self, fast: pa.Table, slow: pa.Table) -> pa.Table:
+        def process(self, fast: pa.Table, slow: pa.Table) -> pa.Table:  # type: ignore[override]
             return super().process(pa.concat_tables([fast, slow]))
 
     def app(idle_after: perseid.Duration | None) -> App:

@@ -185,7 +185,7 @@ def _check(seed: int, spark: SparkSession, settings: Any, root: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_whatever_the_transforms_and_settings_every_row_and_timer_is_seen(
     seed: int, spark: SparkSession, settings: Any, tmp_path: Path
 ) -> None:
@@ -193,7 +193,7 @@ def test_whatever_the_transforms_and_settings_every_row_and_timer_is_seen(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [2, 3, *range(100, 160)])
+@pytest.mark.parametrize("seed", [1, 2, 3, *range(100, 160)])
 def test_many_transforms_and_settings(seed: int, spark: SparkSession, settings: Any, tmp_path: Path) -> None:
     _check(seed, spark, settings, tmp_path)
 

@@ -21,7 +21,7 @@ from perseid.driver.running import Running
 
 pytestmark = pytest.mark.spark
 
-ROWS, EPOCH_ROWS = 4_000, 250
+ROWS, EPOCH_ROWS = 2_000, 250
 
 
 class Begin(Protocol):
@@ -54,15 +54,16 @@ def out(tmp_path: Path) -> str:
 
 
 def test_a_stopped_application_goes_on_with_nothing_to_replay(begin: Begin, out: str, tmp_path: Path) -> None:
-    running = begin(apps.counts(out, ROWS))
+    rows = 4_000
+    running = begin(apps.counts(out, rows))
     apps.wait_for_epoch(running, 3)
     running.stop()
     stopped_at = running.progress().epoch
-    assert 3 <= stopped_at < ROWS // EPOCH_ROWS
-    assert begin(apps.counts(out, ROWS)).wait(300)
-    apps.check_counts(out, ROWS)
+    assert 3 <= stopped_at < rows // EPOCH_ROWS
+    assert begin(apps.counts(out, rows)).wait(300)
+    apps.check_counts(out, rows)
     journal = apps.journal_of(tmp_path / "root")
-    assert [e["epoch"] for e in journal if e["kind"] == "epoch_committed"] == list(range(1, ROWS // EPOCH_ROWS + 1))
+    assert [e["epoch"] for e in journal if e["kind"] == "epoch_committed"] == list(range(1, rows // EPOCH_ROWS + 1))
 
 
 def test_available_now_takes_what_is_there_and_ends(begin: Begin, out: str) -> None:
@@ -115,8 +116,8 @@ def test_an_idle_source_does_not_hold_up_the_other(begin: Begin, out: str) -> No
 
 
 def test_rows_keep_their_order_over_shuffles_and_batches(begin: Begin, out: str) -> None:
-    assert begin(apps.ordered(out, ROWS), max_rows_per_epoch=1_500).wait(300)
-    apps.check_ordered(out, ROWS)
+    assert begin(apps.ordered(out, 4_000), max_rows_per_epoch=1_500).wait(300)
+    apps.check_ordered(out, 4_000)
 
 
 def test_one_result_in_two_sinks_is_computed_once(begin: Begin, out: str) -> None:

@@ -72,7 +72,7 @@ def test_under_baseline_units_are_saved_alone_and_what_lies_between_them_spills(
     running = begin(
         apps.units(out, rows), hosts=2, checkpoint=comparison.baseline(every(seconds=1)), max_rows_per_epoch=250
     )
-    buffer = running._shell.streams._rows.buffer
+    buffer = running._shell.streams._rows.buffer  # type: ignore[attr-defined]
     buffer.limit_bytes = 2_000
     places: set[str] = set()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -61,7 +62,7 @@ def test_an_epoch_of_many_files_in_any_order_has_every_row_once(spark: SparkSess
     rows = app.source("in", perseid.sources.files(tmp_path / "in", schema="key long"))
     counts = rows.stateful("count", ANY_ORDER(), key="key", shards=2, output=OUTPUT[ANY_ORDER])
     counts.sink("out", perseid.sinks.parquet(tmp_path / "out"))
-    settings = {"hosts": 1, "spares": 0, "available_now": True, "max_rows_per_epoch": 1_500}
+    settings: dict[str, Any] = {"hosts": 1, "spares": 0, "available_now": True, "max_rows_per_epoch": 1_500}
     assert app.start(spark, root=str(tmp_path / "root"), **settings).wait(300)
     out = spark.read.parquet(str(tmp_path / "out"))
     assert {row.epoch for row in out.select("epoch").distinct().collect()} == {1, 2, 3}

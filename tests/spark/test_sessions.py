@@ -244,7 +244,8 @@ STATIC: dict[str, dict[str, str]] = {
 
 
 def test_a_script_runs_in_an_ordinary_session_with_modules_beside_it(tmp_path: Path) -> None:
-    done = _python(_script(tmp_path, "plain", STATIC["kryo"]), PYSPARK_PYTHON=sys.executable)
+    script = _script(tmp_path, "plain", STATIC["kryo"])
+    done = _python(script, PYSPARK_PYTHON=sys.executable, SPARK_SUBMIT_OPTS=os.environ["SPARK_SUBMIT_OPTS"])
     assert done.returncode == 0, done.stderr[-3000:]
     assert _totals(_rows_of(tmp_path)) == {0: 10, 2: 10, 4: 10}
 

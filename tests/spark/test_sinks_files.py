@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,7 +34,7 @@ def driver(tmp_path: Path, number: int) -> Store:
     return Store.at(str(tmp_path / "root")).fenced("staging", Fence(number))
 
 
-def of_driver(number: int, sink: EpochFolders, spark: SparkSession) -> EpochFolders:
+def of_driver(number: int, sink: Any, spark: SparkSession) -> EpochFolders:
     """The same sink, of a later driver."""
     other = type(sink)(sink.path)
     other.open(spark, driver(Path(sink.path).parent, number))
@@ -46,7 +47,7 @@ def markers(sink: EpochFolders, epoch: int) -> list[Path]:
 
 @pytest.fixture(params=["parquet", "json"])
 def sink(request, spark, store, tmp_path) -> EpochFolders:
-    sink = {"parquet": parquet, "json": json}[request.param](tmp_path / "out")
+    sink = (parquet if request.param == "parquet" else json)(tmp_path / "out")
     sink.open(spark, store)
     return sink
 

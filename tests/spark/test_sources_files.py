@@ -70,7 +70,8 @@ def test_rows_come_in_the_order_of_the_files_whatever_their_sizes(spark, store, 
     source = opened(files(inbox), spark, store)
     end = take(source, 0)
     assert end == 4
-    assert source.rows(Offset(0), Offset(end)) == 2553
+    assert source.rows(Offset(0), Offset(end)) == source.waiting(Offset(0)) == 2553
+    assert source.waiting(Offset(1)) == 2550 and source.waiting(Offset(end)) == 0
     assert numbers(source.read(Offset(0), Offset(end))) == list(range(2553))
     assert numbers(source.read(Offset(0), Offset(end))) == list(range(2553))
     assert numbers(source.read(Offset(1), Offset(3))) == list(range(3, 553))

@@ -86,7 +86,7 @@ def test_batches_are_stored_and_read_in_order_as_often_as_wanted(spark, store, i
     assert numbers(source, 0, 3) == list(range(307))
     assert numbers(source, 0, 3) == list(range(307))
     assert numbers(source, 1, 2) == list(range(100, 107))
-    assert source.rows(Offset(1), Offset(3)) == 207
+    assert source.rows(Offset(1), Offset(3)) == source.waiting(Offset(1)) == 207
     assert source.end(Offset(0), 110, 0) == 2
     assert source.end(Offset(0), 1, 0) == 1
     assert not source.finished(Offset(3))

@@ -42,6 +42,7 @@ def test_rows_come_in_their_order_and_slices_are_row_by_row(spark, store):
     for start, end in [(0, 1), (0, 333), (10, 110), (300, 400), (333, 1000), (100, 900), (999, 1000)]:
         assert numbers(source.read(Offset(start), Offset(end))) == list(range(start, end))
         assert source.rows(Offset(start), Offset(end)) == end - start
+    assert source.waiting(Offset(990)) == 10 and source.waiting(Offset(1000)) == 0
     assert not source.finished(Offset(999))
     assert source.finished(Offset(1000))
 

@@ -45,4 +45,4 @@ def test_timers_and_rates_follow_the_clock_of_the_test(spark: SparkSession, tmp_
 
 def test_a_clock_that_is_none_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(perseid.PerseidError, match="clock: expected a function that gives milliseconds, got 7"):
-        apps.counts(str(tmp_path / "out"), 10).start(spark, root=str(tmp_path / "root"), clock=7)
+        apps.counts(str(tmp_path / "out"), 10).start(spark, root=str(tmp_path / "root"), clock=7)  # type: ignore[arg-type]

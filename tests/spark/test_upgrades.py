@@ -14,8 +14,10 @@ import perseid
 from perseid import App, GraphChanged, KeyedOperator, Operator, every, migrate, state
 from perseid.cli.check import checked
 from perseid.storage.kept_state import go_back, kept_state
+from perseid.storage.ledger import Ledger
 from perseid.storage.manifest import Checkpoints
 from perseid.storage.store import Store
+from perseid.vocabulary import UnitName
 
 pytestmark = pytest.mark.spark
 
@@ -66,6 +68,11 @@ def run(spark: SparkSession, tmp_path: Path, app: App, **settings: Any) -> None:
     )  # fmt: skip
 
 
+def largest(spark: SparkSession, folder: Path, column: str = "n") -> dict[int, int]:
+    rows = spark.read.parquet(str(folder)).groupBy("id").max(column).toDF("id", "n").collect()
+    return {row["id"]: row["n"] for row in rows}
+
+
 @pytest.mark.filterwarnings("ignore:the code has changed")
 def test_state_goes_on_under_new_code_and_back_under_the_old(spark: SparkSession, tmp_path: Path) -> None:
     old, new, wide = Old(), New(), "id long, n long, largest long"
@@ -100,3 +107,56 @@ def test_a_sink_that_was_named_may_be_replaced(spark: SparkSession, tmp_path: Pa
     other = application(tmp_path, Old(), "id long, n long", 600, sink="other")
     run(spark, tmp_path, other, allow_removed=["out", "other"])
     assert spark.read.parquet(str(tmp_path / "other")).count() == 30
+
+
+@pytest.mark.filterwarnings("ignore:the code has changed")
+def test_only_what_the_way_back_needs_is_kept(spark: SparkSession, tmp_path: Path) -> None:
+    run(spark, tmp_path, application(tmp_path, Old(), "id long, n long", 300), keep=1)
+    wide = "id long, n long, largest long"
+    for rows in (600, 900, 1_200):
+        run(spark, tmp_path, application(tmp_path, New(), wide, rows), keep=1)
+    store = Store.at(str(tmp_path / "root"))
+    kept, manifests = kept_state(store), list(Checkpoints(store).newest_first())
+    assert kept is not None and [m.id for m in manifests[1:]] == [kept.checkpoint], (
+        "the newest, and the one that is kept"
+    )
+    cut = manifests[1].units[UnitName("main")]
+    assert Ledger.view(store).trimmed_to == cut and Ledger.view(store).last_admitted >= 12
+    go_back(store, Checkpoints(store))
+    run(spark, tmp_path, application(tmp_path, Old(), "id long, n long", 1_500), keep=1)
+    assert largest(spark, tmp_path / "out") == dict.fromkeys(range(10), 150)
+    assert Ledger.view(store).trimmed_to > cut, "nothing is kept any more"
+
+
+class Total(Operator):
+    totals: dict[int, int] = state(default_factory=dict)
+
+    def process(self, rows: pa.Table) -> pa.Table:
+        for key in rows["id"].to_pylist():
+            self.totals[key] = self.totals.get(key, 0) + 1
+        return pa.table(
+            {"id": list(self.totals), "n": list(self.totals.values())},
+            pa.schema([("id", pa.int64()), ("n", pa.int64())]),
+        )
+
+
+@pytest.mark.filterwarnings("ignore:the code has changed")
+def test_operators_and_sources_come_and_go_when_they_are_named(spark: SparkSession, tmp_path: Path) -> None:
+    run(spark, tmp_path, application(tmp_path, Old(), "id long, n long", 300))
+    Old.__qualname__ = "Count"
+    app = App("counts")
+    numbers = app.source("numbers", perseid.sources.generator({"id": "id % 10", "value": "id"}, rows=600))
+    more = app.source("more", perseid.sources.generator({"id": "id % 5", "value": "id"}, rows=200))
+    counts = numbers.union(more).stateful("count", Old(), key="id", shards=2, output="id long, n long")
+    counts.sink("out", perseid.sinks.parquet(tmp_path / "out"))
+    total = counts.stateful("total", Total(), key="id", shards=1, output="id long, n long")
+    total.sink("totals", perseid.sinks.parquet(tmp_path / "totals"))
+    with pytest.raises(GraphChanged, match=r"source 'more' is new"):
+        run(spark, tmp_path, app, allow_removed=["total", "totals"])
+    run(spark, tmp_path, app, allow_removed=["total", "totals", "more"])
+    assert largest(spark, tmp_path / "out") == {n: 60 + (40 if n < 5 else 0) for n in range(10)}
+    assert largest(spark, tmp_path / "totals") == dict.fromkeys(range(10), 3), "its epochs are those since then"
+    run(
+        spark, tmp_path, application(tmp_path, Old(), "id long, n long", 900), allow_removed=["total", "totals", "more"]
+    )
+    assert largest(spark, tmp_path / "out") == {n: 90 + (40 if n < 5 else 0) for n in range(10)}

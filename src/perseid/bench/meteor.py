@@ -25,7 +25,7 @@ from perseid.bench.measuring.reporting import title
 from perseid.bench.schemes import picture, running, tables
 from perseid.bench.schemes import storage as places
 from perseid.bench.schemes.comparing import Comparison, Seen, judge
-from perseid.bench.schemes.plan import FULL, LOAD, NO_CHECKPOINTS, STANDING_STILL, AppPlan, Case, plans
+from perseid.bench.schemes.plan import AROUND_S, FULL, LOAD, NO_CHECKPOINTS, STANDING_STILL, AppPlan, Case, plans
 from perseid.bench.schemes.reading import pace, recovery, window
 from perseid.checkpoint.oracle import Recording
 from perseid.errors import PerseidError, SettingsError
@@ -118,11 +118,19 @@ def _measure(
             until = began + sum(p.budget_s for p in chosen[:number])
             epoch_s, state_bytes = side.call(running.warm, next(plan.cases()), place.folder / "warm")
             fitted = plan.fitted(epoch_s)
+            smaller = fitted.scale / plan.scale
+            if not plan.quick:  # fewer epochs have more rows each
+                epoch_s *= smaller * plan.parts[0] / fitted.parts[0]
             tell(
                 f"{plan.app} is warm: {epoch_s:.2f} s an epoch, {fitted.parts[0]} epochs a cycle of its state,"
-                f" which is {state_bytes / 1e6:.0f} MB on average"
+                f" which is {state_bytes * smaller / 1e6:.0f} MB on average"
             )
-            _Runs(side, fitted, place, found, tell, until, epoch_s, state_bytes).go()
+            needed_s, all_s = fitted.expected_s(epoch_s, AROUND_S)
+            tell(
+                f"its runs take about {all_s:.0f} s, those without which nothing can be compared {needed_s:.0f} s;"
+                f" {max(0.0, until - time.monotonic()):.0f} s are left"
+            )
+            _Runs(side, fitted, place, found, tell, until, epoch_s, state_bytes * smaller).go()
 
 
 @dataclass(slots=True)
@@ -137,7 +145,7 @@ class _Runs:
     until: float
     epoch_s: float  # of the last run that stood still for nothing
     state_bytes: float
-    around_s: float = 6.0  # what starting, killing and stopping took in the last run
+    around_s: float = AROUND_S  # what starting, coming back and stopping took in the last run
     recorded: Recording | None = None
 
     def go(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -28,28 +29,21 @@ def sentence(record: Record) -> str:
 def tone(record: Record) -> str:
     """The colour a person should see it in."""
     kind = str(record.get("kind", ""))
-    if kind == "fault":
-        return "bold magenta"
-    if kind in (
-        "host_lost",
-        "operator_failed",
-        "checkpoint_failed",
-        "epoch_failed",
-        "restore_failed",
-        "storage_failed",
-    ):
-        return "red"
-    if kind in ("recovery_started", "dead_letters", "malformed_lines", "warning", "period_too_short"):
-        return "yellow"
-    if kind in ("recovery_finished", "checkpoint_committed", "host_ready"):
-        return "green"
-    if kind in ("app_started", "app_stopped"):
-        return "bold"
-    if kind in ("epoch_admitted", "epoch_committed", "trimmed", "host_load") or kind.startswith(
-        ("snapshot", "inflight")
-    ):
-        return "dim"
-    return ""
+    for colour, kinds in _TONES.items():
+        if kind in kinds:
+            return colour
+    return "dim" if kind.startswith(("snapshot", "inflight")) else ""
+
+
+_TONES = {
+    "bold magenta": {"fault"},
+    "red": {"host_lost", "operator_failed", "checkpoint_failed", "epoch_failed", "restore_failed", "storage_failed"},
+    "yellow": {"recovery_started", "dead_letters", "malformed_lines", "warning", "period_too_short", "copy_wanted", "copy_lost",
+               "switched", "given_up"},
+    "green": {"recovery_finished", "checkpoint_committed", "host_ready", "copy_deployed", "rolled_back"},
+    "bold": {"app_started", "app_stopped"},
+    "dim": {"epoch_admitted", "epoch_committed", "trimmed", "host_load", "copy_refreshed", "journal_continues"},
+}  # fmt: skip
 
 
 def _generic(kind: str, record: Record) -> str:
@@ -91,7 +85,18 @@ def _recovery_started(record: Record) -> str:
     if record["reason"] == "start":
         return f"its state is loaded from checkpoint {point}" if point is not None else "its state begins empty"
     origin = f"from checkpoint {point}" if point is not None else "from the beginning"
-    return f"recovery of {what} starts {origin}: {record['reason']}"
+    return f"recovery of {what} starts {origin}: {_told_once(str(record['reason']))}"
+
+
+def _told_once(reason: str) -> str:
+    """``host 1: it broke; host 2: it broke`` → ``hosts 1 and 2: it broke``."""
+    found = [re.fullmatch(r"host (\d+): (.*)", part) for part in reason.split("; ")]
+    if len(found) < 2 or None in found:
+        return reason
+    hosts: dict[str, list[str]] = {}
+    for match in filter(None, found):
+        hosts.setdefault(match[2], []).append(match[1])
+    return "; ".join(f"host{'s' if len(ids) > 1 else ''} {listed(ids)}: {why}" for why, ids in hosts.items())
 
 
 def _recovery_finished(record: Record) -> str:
@@ -162,6 +167,26 @@ def _dead_letters(record: Record) -> str:
     return (
         f"operator {record['operator']}{shard}: {_amount(record['rows'], 'row')}{timers} of epoch {record['epoch']}"
         f" put aside as dead letters{error}"
+    )
+
+
+def _copy_deploying(record: Record) -> str:
+    fate = f"; both are in one {record['same_fate']}, so one loss may take both" if record.get("same_fate") else ""
+    return f"host {record['copy']} is given a copy of host {record['primary']}'s shards{fate}"
+
+
+def _copy_refreshed(record: Record) -> str:
+    how = "whole" if record["full"] else "what changed"
+    return (
+        f"the copy of host {record['primary']} on host {record['copy']} has epoch {record['epoch']}:"
+        f" {size(record['bytes'])} ({how}) in {duration(record['ms'])}"
+    )
+
+
+def _switched(record: Record) -> str:
+    return (
+        f"host {record['copy']} answers instead of host {record['primary']}, which was silent for"
+        f" {duration(record['silent_ms'])} ({record['reason']}); its copy had epoch {record['epoch']}"
     )
 
 
@@ -237,6 +262,25 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
     "malformed_lines": lambda r: (
         f"source {r['source']}: {_amount(r['lines'], 'line')} of epoch {r['epoch']} do not fit the schema and were put aside as dead"
         f" letters; the first: {r['first']}"
+    ),
+    "copy_wanted": lambda r: f"host {r['primary']} has no copy of its shards: {r['reason']}",
+    "copy_deploying": _copy_deploying,
+    "copy_deployed": lambda r: (
+        f"host {r['copy']} has a copy of host {r['primary']}'s shards as of epoch {r['epoch']}:"
+        f" {size(r['bytes'])} in {duration(r['ms'])}"
+    ),
+    "copy_refreshed": _copy_refreshed,
+    "copy_lost": lambda r: f"host {r['primary']} has no copy on host {r['copy']} any more: {r['reason']}",
+    "switched": _switched,
+    "rolled_back": lambda r: (
+        f"host {r['primary']} answers again, {duration(r['ms'])} after it was heard, with the state of epoch {r['epoch']}"
+        f" from host {r['copy']}"
+    ),
+    "given_up": lambda r: f"host {r['host']} is replaced for good by host {r['promoted']}: {r['reason']}",
+    "standby_changed": lambda r: f"operator {r['operator']} has standby {r['mode']} now",
+    "journal_continues": lambda r: (
+        f"another file of the journal begins: application {r['app']} (generation {r['generation']}) has"
+        f" {counted(len(r['alive']), 'host')} and {counted(len(r['shards']), 'shard')}"
     ),
     "journal_dropped": lambda r: f"{counted(r['records'], 'record')} of the journal could not be written and are gone",
     "app_stopped": lambda r: (

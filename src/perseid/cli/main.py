@@ -21,6 +21,7 @@ from perseid.cli.run import run
 from perseid.cli.scale import scale
 from perseid.cli.simulate import simulate
 from perseid.cli.standby import standby
+from perseid.cli.state_files import export, import_
 from perseid.cli.top import top
 
 app = typer.Typer(
@@ -56,6 +57,8 @@ app.command()(standby)
 app.command()(check)
 app.command()(release)
 app.command()(back)
+app.command()(export)
+app.command(name="import")(import_)
 app.command()(inspect)
 app.command()(replay)
 app.command()(dashboard)

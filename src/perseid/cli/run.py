@@ -63,9 +63,7 @@ def run(
     ] = False,
     allow_removed: Annotated[
         list[str] | None,
-        typer.Option(
-            help="An operator, sink or source that is gone since the root was written, or a sink that is new."
-        ),
+        typer.Option(help="An operator, sink or source that is gone, or new, since the root was written."),
     ] = None,
     max_rows_per_epoch: Annotated[
         int | None, typer.Option(min=1, help="Rows of each source that an epoch has at most.")

@@ -21,11 +21,13 @@ from perseid.dashboard import views
 from perseid.dashboard.watched import LOCAL_S, WatchedRoot
 
 BARS = 40
+PAIRS = {"unguarded": "bold red", "deploying": "yellow", "guarded": "green", "switched": "bold magenta"}
 TONES = {
     "fault": "red",
     "failure": "red",
     "takeover": "red",
     "scale": "cyan",
+    "standby": "magenta",
     "checkpoint": "yellow",
     "dead letters": "yellow",
 }
@@ -79,6 +81,8 @@ def rendered(seen: dict[str, Any], latencies: list[float]) -> RenderableType:
     parts: list[RenderableType] = [_head(seen, latencies), _operators(seen), _hosts(seen)]
     hot_keys = ((hot["operator"], hot["key"], hot["share"]) for hot in seen["hot_keys"])
     parts += [Text(f"hot key   {on}: key {key} has {share:.0%} of the rows", "yellow") for on, key, share in hot_keys]
+    if seen["standby"]["pairs"]:
+        parts += [Text(""), _standby(seen)]
     if seen["incidents"]:
         parts += [Text(""), _incidents(seen)]
     phase = seen["phase"]
@@ -104,9 +108,10 @@ def _head(seen: dict[str, Any], latencies: list[float]) -> RenderableType:
         _told("epoch", figures.count(seen["epoch"])), _told("rows/s", figures.count(seen["rows_in_s"])),
         _told("state", figures.size(seen["state"] or 0)), _told("checkpoint", checkpoint),
     )  # fmt: skip
+    waits = f", {figures.count(seen['rows_wait'])} rows wait" if seen["rows_wait"] else ""
     p50, p99 = (figures.duration(seen[name]) if seen[name] is not None else "-" for name in ("p50", "p99"))
     grid.add_row(
-        _told("median", p50), _told("99 %", p99), _told("in flight", figures.count(seen["backlog"])),
+        _told("median", p50), _told("99 %", p99), _told("in flight", figures.count(seen["backlog"]) + waits),
         _told("longest outage", figures.duration(seen["totals"]["longest_outage_ms"])),
     )  # fmt: skip
     bars = Text.assemble(("latency  ", "dim"), (figures.bars(latencies, BARS), "green"))
@@ -120,7 +125,9 @@ def _told(label: str, value: str) -> Text:
 def _table(*columns: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
     for column in columns:
-        table.add_column(column, justify="left" if column in ("operator", "host", "shards", "address") else "right")
+        table.add_column(
+            column, justify="left" if column in ("operator", "host", "standby", "shards", "address") else "right"
+        )
     return table
 
 
@@ -147,8 +154,23 @@ def _hosts(seen: dict[str, Any]) -> RenderableType:
     for host in seen["hosts"]:
         cpu = f"{host['cpu']:.0%}" if host["cpu"] is not None else "-"
         memory = figures.size(host["memory"]) if host["memory"] else "-"
-        table.add_row(str(host["id"]), cpu, memory, host["address"], " ".join(host["shards"]) or "spare")
+        copies = [f"copy of host {figures.listed(host['copies_of'])}"] if host["copies_of"] else []
+        held = " ".join([*host["shards"], *copies]) or "spare"
+        table.add_row(str(host["id"]), cpu, memory, host["address"], held)
     return Group(Text(""), table)
+
+
+def _standby(seen: dict[str, Any]) -> RenderableType:
+    table = _table("standby", "copy", "behind", "refreshed", "newest refresh")
+    for pair in seen["standby"]["pairs"]:
+        phase, copy = pair["phase"], f"host {pair['copy']}" if pair["copy"] is not None else "none"
+        behind = figures.counted(pair["behind"], "epoch") if pair["behind"] is not None else "-"
+        age = f"{figures.duration(pair['age_ms'])} ago" if pair["age_ms"] is not None else "-"
+        table.add_row(
+            Text.assemble(f"host {pair['primary']} ", (phase, PAIRS.get(phase, ""))),
+            copy, behind, age, figures.size(pair["bytes"]) if pair["bytes"] else "-",
+        )  # fmt: skip
+    return table
 
 
 def _incidents(seen: dict[str, Any]) -> RenderableType:

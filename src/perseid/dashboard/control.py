@@ -1,4 +1,4 @@
-"""What a dashboard that may control asks of a running application, by way of its root: a checkpoint, a scale, the end.
+"""What a dashboard that may control asks of a running application, by way of its root: a checkpoint, a scale, another standby, the end.
 
 Each request is confirmed by the person who makes it: it comes with the word that the page made them type or press.
 """
@@ -13,7 +13,8 @@ from perseid.storage import requests
 from perseid.storage.store import Store
 
 WAIT_S = 150.0
-ACTIONS = ("checkpoint", "scale", "stop")
+MODES = ("none", "active", "passive", "hybrid")
+ACTIONS = ("checkpoint", "scale", "standby", "stop")
 
 
 def ask(store: Store, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,6 +30,11 @@ def ask(store: Store, wanted: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(shards, bool) or not isinstance(shards, int):
             raise RequestFailed(f"scale: shards={shards!r}: expected a whole number")
         request = {"scale": str(wanted.get("operator")), "shards": shards}
+    elif action == "standby":
+        mode = wanted.get("mode")
+        if mode not in MODES:
+            raise RequestFailed(f"standby: mode={mode!r}: expected {', '.join(MODES)}")
+        request = {"standby": str(wanted.get("operator")), "mode": mode}
     name = requests.ask(store, request)
     try:
         said = requests.wait(store, name, WAIT_S)

@@ -18,8 +18,9 @@ Floats = npt.NDArray[np.float64]
 
 COLUMNS = (
     "at_ms", "epoch", "ms", "admission", "waiting", "spark", "hosts", "sink",
-    "rows_in", "rows_out", "state", "late", "backlog", "lag_ms",
+    "rows_in", "rows_out", "state", "late", "backlog", "lag_ms", "rows_wait",
 )  # fmt: skip
+SOURCE_COLUMNS = ("at_ms", "rows", "rows_wait")
 OPERATOR_COLUMNS = ("at_ms", "rows_in", "rows_out", "state", "busy_ms")
 WINDOW = 30
 """Epochs that a percentile looks back over, where every epoch has a point of its own."""
@@ -88,6 +89,7 @@ def epochs(rows: dict[str, Floats], points: int) -> dict[str, list[Any]]:
         "state": _list(rows["state"][ends], 0),
         "backlog": _list(np.maximum.reduceat(rows["backlog"], starts)),
         "lag_ms": _list(rows["lag_ms"][ends]),
+        "rows_wait": _list(np.fmax.reduceat(rows["rows_wait"], starts), 0),
     }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from perseid.dashboard.picture import Picture
 from perseid.dashboard.watched import WatchedRoot
 from perseid.metrics.prometheus import Family, text
 
+PAIRS = ("unguarded", "deploying", "guarded", "switched")
 PHASES = ("starting", "running", "recovering", "stopped", "failed", "crashed")
 
 
@@ -16,8 +17,8 @@ def exposition(roots: Sequence[WatchedRoot], refused: int) -> str:
     """What ``/metrics`` answers."""
     families = {family.name: family for family in _families()}
     for root in roots:
-        life = root.life
-        root.shown(lambda picture, life=life: _fill(families, picture, life))  # type: ignore[misc]
+        life, torn = root.life, root.torn
+        root.shown(lambda picture, life=life, torn=torn: _fill(families, picture, life, torn))  # type: ignore[misc]
     families["perseid_dashboard_refused_total"].add(refused, {})
     return text(families.values())
 
@@ -33,6 +34,9 @@ def _families() -> list[Family]:
         Family("perseid_epochs_in_flight", "gauge", "Epochs that are admitted and not committed"),
         Family("perseid_rows_in_total", "counter", "Rows read from sources"),
         Family("perseid_rows_out_total", "counter", "Rows that operators gave out"),
+        Family(
+            "perseid_rows_waiting", "gauge", "Rows that wait in a source behind the admitted epoch, where it knows them"
+        ),
         Family("perseid_late_rows_total", "counter", "Rows that came after the watermark"),
         Family("perseid_dead_letters_total", "counter", "Rows and lines put aside"),
         Family("perseid_watermark_lag_seconds", "gauge", "How far the watermark lies behind the time of the epoch"),
@@ -48,16 +52,27 @@ def _families() -> list[Family]:
         Family("perseid_recoveries_total", "counter", "Recoveries"),
         Family("perseid_recovery_seconds_total", "counter", "Time of recoveries"),
         Family("perseid_scales_total", "counter", "Operators scaled"),
+        Family(
+            "perseid_standby_pairs",
+            "gauge",
+            "Hosts that should have a copy, by phase: unguarded, deploying, guarded, switched",
+        ),
+        Family("perseid_standby_behind_epochs", "gauge", "Committed epochs that the copy of a host does not have"),
+        Family("perseid_switches_total", "counter", "Times that a copy began to answer instead of its primary"),
+        Family("perseid_roll_backs_total", "counter", "Times that a primary answered again"),
+        Family("perseid_promotions_total", "counter", "Hosts replaced by their copies for good"),
+        Family("perseid_refresh_bytes_total", "counter", "Bytes that copies were refreshed with"),
         Family("perseid_longest_outage_seconds", "gauge", "Longest time without a committed epoch in an incident"),
         Family("perseid_hosts", "gauge", "Hosts that are alive"),
         Family("perseid_host_cpu", "gauge", "Cores that a host uses"),
         Family("perseid_host_memory_bytes", "gauge", "Memory of a host"),
         Family("perseid_journal_unknown_records_total", "counter", "Records of another version in the journal"),
+        Family("perseid_journal_torn_lines", "gauge", "Lines of the journal that cannot be read"),
         Family("perseid_dashboard_refused_total", "counter", "Requests without the right token"),
     ]
 
 
-def _fill(families: dict[str, Family], picture: Picture, life: views.Life) -> None:
+def _fill(families: dict[str, Family], picture: Picture, life: views.Life, torn: int) -> None:
     seen, totals, app = views.overview(picture, life), picture.totals, {"app": picture.app}
 
     def say(name: str, value: float | None, **labels: object) -> None:
@@ -79,6 +94,8 @@ def _fill(families: dict[str, Family], picture: Picture, life: views.Life) -> No
     say("watermark_lag_seconds", _seconds(picture.epochs.last("lag_ms")))
     rates = {edge["from"]: edge["rows_s"] for edge in seen["graph"]["edges"]}
     for node in seen["graph"]["nodes"]:
+        if node["kind"] == "source":
+            say("rows_waiting", node["rows_wait"], source=node["name"])
         if node["kind"] == "operator":
             say("state_bytes", node["state"], operator=node["name"])
             say("operator_busy", node["busy"], operator=node["name"])
@@ -99,7 +116,17 @@ def _fill(families: dict[str, Family], picture: Picture, life: views.Life) -> No
     for host in picture.hosts.values():
         say("host_cpu", host.cpu, host=host.id)
         say("host_memory_bytes", host.memory, host=host.id)
+    standby = seen["standby"]["pairs"]
+    for phase in PAIRS if standby else ():
+        say("standby_pairs", sum(pair["phase"] == phase for pair in standby), phase=phase)
+    for pair in standby:
+        say("standby_behind_epochs", pair["behind"], host=pair["primary"])
+    say("switches_total", totals.switches)
+    say("roll_backs_total", totals.roll_backs)
+    say("promotions_total", totals.promotions)
+    say("refresh_bytes_total", totals.refresh_bytes)
     say("journal_unknown_records_total", totals.strange)
+    say("journal_torn_lines", torn)
 
 
 def _seconds(ms: float | None) -> float | None:

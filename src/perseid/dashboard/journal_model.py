@@ -22,11 +22,12 @@ from perseid.dashboard.picture import (
     SnapshotPart,
     Told,
 )
+from perseid.dashboard.standby_model import StandbyModel
 from perseid.dashboard.stories import Stories
 from perseid.errors import headline
 
 Record = Mapping[str, Any]
-NO_LAG = float("nan")
+UNKNOWN = float("nan")
 
 
 class JournalModel:
@@ -35,12 +36,13 @@ class JournalModel:
     def __init__(self) -> None:
         self.picture = Picture()
         self.stories = Stories(self.picture)
-        self._admission: dict[int, tuple[float, int]] = {}  # epoch → how long, and its time
+        self.standby = StandbyModel(self.picture, self.stories)
+        self._admission: dict[int, Record] = {}  # of epochs that are not committed
         self._delays: dict[str, int] = {}
         self._watermarks: dict[str, int] = {}
         self._scaling: dict[str, list[str]] = {}  # operator → shards on their way
         self._take: dict[str, Callable[[Record, int], None]] = {
-            "app_started": self._app_started, "app_stopped": self._app_stopped,
+            "app_started": self._app_started, "app_stopped": self._app_stopped, "journal_continues": self._journal_continues,
             "host_ready": self._host_ready, "host_lost": self._host_lost, "host_released": self._host_gone,
             "host_load": self._host_load, "hot_key": self._hot_key,
             "shards_assigned": self._shards_assigned,
@@ -58,6 +60,7 @@ class JournalModel:
             "trimmed": self._nothing, "backed_up": self._nothing,
             "shards_restored": self._told, "alert_began": self._nothing, "moment_passed": self._nothing,
             "restore_failed": self._told, "storage_failed": self._warning, "fault": self._told,
+            **self.standby.take,
         }  # fmt: skip
 
     @property
@@ -99,14 +102,32 @@ class JournalModel:
         picture.gone_hosts.extend(picture.hosts.values())
         for host in picture.hosts.values():
             host.lost_ms, host.reason = host.lost_ms or at_ms, host.reason or "its driver has ended"
-        picture.hosts, picture.shards, self._scaling = {}, {}, {}
+        picture.hosts, picture.shards, picture.pairs, self._scaling = {}, {}, {}, {}
+        picture.standby_modes.clear()
         picture.hot_keys.clear()
-        picture.scheme, picture.period_ms = str(record.get("scheme", "")), int(record.get("period_ms", 0))
         picture.threshold = None
+        self._shape(record)
+
+    def _shape(self, record: Record) -> None:
+        """Graph and settings of the application."""
+        picture = self.picture
+        picture.scheme, picture.period_ms = str(record.get("scheme", "")), int(record.get("period_ms", 0))
         picture.nodes = tuple(map(_node, record.get("graph", ()))) or tuple(
             Node(name, "operator", "", ()) for name in record["operators"]
         )
         self._delays = {node.name: node.delay_ms for node in picture.nodes}
+
+    def _journal_continues(self, record: Record, at_ms: int) -> None:
+        """What came before was told already, except to whoever begins to read here."""
+        picture = self.picture
+        if picture.generation == int(record["generation"]):
+            return
+        self._shape(record)
+        picture.app, picture.generation, picture.phase = str(record["app"]), int(record["generation"]), "running"
+        picture.started_ms = at_ms
+        for host in record["alive"]:
+            self._host_ready({**host, "generation": record["generation"]}, at_ms)
+        picture.shards = {name: Shard(name, int(host)) for name, host in record["shards"].items()}
 
     def _app_stopped(self, record: Record, at_ms: int) -> None:
         reason = str(record["reason"])
@@ -143,6 +164,7 @@ class JournalModel:
         for shard in self.picture.shards.values():
             if shard.host == id:
                 shard.host = None
+        self.standby.host_gone(id)
 
     def _host_load(self, record: Record, at_ms: int) -> None:
         id, cpu = int(record["host"]), float(record["cpu"])
@@ -177,6 +199,7 @@ class JournalModel:
     def _recovery_finished(self, record: Record, at_ms: int) -> None:
         picture = self.picture
         picture.phase = "running"
+        self.standby.recovered()
         picture.shards = {name: shard for name, shard in picture.shards.items() if shard.host is not None}
         phases = {str(name): int(ms) for name, ms in record["phases"].items()}
         ordered = [name for name in PHASES if name in phases] + [name for name in phases if name not in PHASES]
@@ -219,13 +242,15 @@ class JournalModel:
     def _epoch_admitted(self, record: Record, at_ms: int) -> None:
         epoch = int(record["epoch"])
         self.picture.admitted = max(self.picture.admitted, epoch)
-        self._admission[epoch] = float(record.get("ms", 0.0)), int(record.get("time_ms", at_ms))
+        self._admission[epoch] = record
         while len(self._admission) > 10_000:  # of epochs that were never committed
             del self._admission[next(iter(self._admission))]
 
     def _epoch_committed(self, record: Record, at_ms: int) -> None:
         picture, epoch = self.picture, int(record["epoch"])
-        admission, time_ms = self._admission.pop(epoch, (0.0, int(record.get("time_ms", at_ms))))
+        admitted = self._admission.pop(epoch, record)
+        admission = 0.0 if admitted is record else float(admitted.get("ms", 0.0))
+        time_ms = int(admitted.get("time_ms", at_ms))
         rows_in, rows_out, ms = int(record["rows_in"]), int(record["rows_out"]), float(record["ms"] or 0.0)
         parts = record.get("parts_ms", {})
         operators = record.get("operators", {})
@@ -236,7 +261,7 @@ class JournalModel:
         picture.epochs.add(
             at_ms, epoch, ms, admission, parts.get("waiting", 0.0), parts.get("spark", ms), parts.get("hosts", 0.0),
             parts.get("sink", 0.0), rows_in, rows_out, float(record.get("state_bytes") or 0), late,
-            max(0, picture.admitted - epoch), self._lag_ms(operators, time_ms),
+            max(0, picture.admitted - epoch), self._lag_ms(operators, time_ms), self._waiting(admitted, at_ms),
         )  # fmt: skip
         picture.epoch = max(picture.epoch, epoch)
         totals = picture.totals
@@ -245,7 +270,19 @@ class JournalModel:
         totals.rows_out += rows_out
         totals.late_rows += late
         totals.epoch_seconds += ms / 1000
+        self.standby.committed(epoch, at_ms)
         self.stories.committed(epoch, at_ms)
+
+    def _waiting(self, admitted: Record, at_ms: int) -> float:
+        """Rows that waited behind the epoch in all sources that know it; NaN if none does."""
+        known = []
+        for name, (rows, waiting) in admitted.get("sources", {}).items():
+            self.picture.source_rows(name).add(
+                at_ms, UNKNOWN if rows is None else rows, UNKNOWN if waiting is None else waiting
+            )
+            if waiting is not None:
+                known.append(waiting)
+        return float(sum(known)) if known else UNKNOWN
 
     def _lag_ms(self, operators: Mapping[str, Any], time_ms: int) -> float:
         """How far the watermark that is furthest behind lies behind the epoch's time; NaN without event times."""
@@ -253,7 +290,7 @@ class JournalModel:
             if "event_time_ms" in said:
                 mark = int(said["event_time_ms"]) - self._delays.get(name, 0)
                 self._watermarks[name] = max(mark, self._watermarks.get(name, mark))
-        return float(time_ms - min(self._watermarks.values())) if self._watermarks else NO_LAG
+        return float(time_ms - min(self._watermarks.values())) if self._watermarks else UNKNOWN
 
     def _dead_letters(self, record: Record, at_ms: int) -> None:
         self.picture.totals.dead_letters += int(record["rows"])
@@ -337,5 +374,5 @@ def _node(said: Mapping[str, Any]) -> Node:
     return Node(
         str(said["name"]), str(said["kind"]), str(said["unit"]), tuple(said["inputs"]), str(said.get("what", "")),
         tuple(said.get("key", ())), str(said.get("preserved", "")), int(said.get("delay_ms", 0)),
-        str(said.get("guarantee", "")),
+        str(said.get("guarantee", "")), str(said.get("standby", "")),
     )  # fmt: skip

@@ -9,10 +9,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from perseid.dashboard.curves import COLUMNS, OPERATOR_COLUMNS, Rows
+from perseid.dashboard.curves import COLUMNS, OPERATOR_COLUMNS, SOURCE_COLUMNS, Rows
 
 Phase = Literal["nothing yet", "starting", "running", "recovering", "stopped", "failed", "crashed"]
-IncidentKind = Literal["start", "takeover", "fault", "failure", "scale", "checkpoint", "dead letters"]
+IncidentKind = Literal["start", "takeover", "fault", "failure", "scale", "standby", "checkpoint", "dead letters"]
 
 KEPT_CHECKPOINTS = 2_000
 KEPT_INCIDENTS = 1_000
@@ -33,6 +33,7 @@ class Node:
     preserved: str = ""
     delay_ms: int = 0
     guarantee: str = ""
+    standby: str = ""
 
 
 @dataclass(slots=True)
@@ -64,6 +65,30 @@ class Host:
     cpu: float | None = None
     memory: int | None = None
     cpu_curve: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=720))
+
+
+@dataclass(slots=True)
+class Pair:
+    """A primary host and the copy of its shards."""
+
+    primary: int
+    since_ms: int  # of the phase
+    phase: str = "unguarded"  # unguarded, deploying, guarded, switched
+    copy: int | None = None
+    same_fate: str = ""  # what takes both
+    epoch: int | None = None  # that the copy has the state of
+    refreshed_ms: int | None = None
+    bytes: int = 0  # of the newest refresh, as the next two
+    ms: float = 0.0
+    full: bool = True
+    refreshes: int = 0
+    switches: int = 0
+    reason: str = ""  # why there is no copy, or why it answers
+    behind: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=300))  # epochs, at each commit
+
+    @property
+    def answering(self) -> int | None:
+        return self.copy if self.phase == "switched" else self.primary
 
 
 @dataclass(slots=True)
@@ -129,6 +154,12 @@ class Incident:
     events: list[Told] = field(default_factory=list)
     left_out: int = 0
     solved_ms: int | None = None  # recovered, or scaled; the next committed epoch ends it
+    about: str = ""  # the host of a switch; several may be told at once
+    switched_ms: int | None = None  # since when the copy answers
+
+    @property
+    def key(self) -> str:
+        return f"{self.kind} {self.about}".rstrip()
 
     def tell(self, at_ms: int, text: str, tone: str) -> None:
         if len(self.events) < KEPT_EVENTS:
@@ -152,6 +183,10 @@ class Totals:
     faults: int = 0
     recoveries: int = 0
     scales: int = 0
+    switches: int = 0  # to a copy
+    roll_backs: int = 0
+    promotions: int = 0
+    refresh_bytes: int = 0
     epoch_seconds: float = 0.0
     recovery_seconds: float = 0.0
     longest_outage_ms: int = 0
@@ -178,13 +213,23 @@ class Picture:
     hosts: dict[int, Host] = field(default_factory=dict)
     gone_hosts: deque[Host] = field(default_factory=lambda: deque(maxlen=50))
     shards: dict[str, Shard] = field(default_factory=dict)
+    pairs: dict[int, Pair] = field(default_factory=dict)  # by primary
+    standby_modes: dict[str, str] = field(default_factory=dict)  # of operators
+    standby_events: deque[Told] = field(default_factory=lambda: deque(maxlen=200))
     hot_keys: dict[tuple[str, str], float] = field(default_factory=dict)
     epochs: Rows = field(default_factory=lambda: Rows(COLUMNS))
     operators: dict[str, Rows] = field(default_factory=dict)
+    sources: dict[str, Rows] = field(default_factory=dict)
     checkpoints: dict[str, Checkpoint] = field(default_factory=dict)  # newest last
     incidents: dict[str, Incident] = field(default_factory=dict)
     warnings: deque[Told] = field(default_factory=lambda: deque(maxlen=50))
     totals: Totals = field(default_factory=Totals)
+
+    def source_rows(self, name: str) -> Rows:
+        found = self.sources.get(name)
+        if found is None:
+            found = self.sources[name] = Rows(SOURCE_COLUMNS)
+        return found
 
     def operator_rows(self, name: str) -> Rows:
         found = self.operators.get(name)

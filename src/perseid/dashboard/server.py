@@ -332,8 +332,8 @@ def is_loopback(host: str) -> bool:
 
 
 def _now(root: WatchedRoot) -> dict[str, Any]:
-    life, trouble = root.life, root.trouble
-    return {**root.shown(lambda picture: views.overview(picture, life)), "trouble": trouble, "revision": root.revision}
+    life, told = root.life, {"trouble": root.trouble, "older": root.older, "torn": root.torn, "revision": root.revision}
+    return {**root.shown(lambda picture: views.overview(picture, life)), **told}
 
 
 def _dumped(data: Any) -> bytes:

@@ -25,9 +25,11 @@ class Stories:
 
     def __init__(self, picture: Picture) -> None:
         self._picture = picture
-        self._open: dict[IncidentKind, Incident] = {}
+        self._open: dict[str, Incident] = {}  # by ``Incident.key``
         self._committed_ms: int | None = None
         self._lost: list[str] = []
+        self._replaced: dict[str, str] = {}  # a host that is given up → the one that was its copy
+        self._copies: dict[str, str] = {}  # a host that was lost with a copy → whose
 
     def tell(self, at_ms: int, text: str, tone: str) -> bool:
         """Something that belongs to whatever is going on; False if nothing is."""
@@ -50,9 +52,12 @@ class Stories:
         self._begin("takeover" if crashed else "start", at_ms, title, text, "")
 
     def host_lost(self, record: Mapping[str, Any], at_ms: int, text: str) -> None:
+        host = str(record["host"])
+        if host in self._replaced and self.tell(at_ms, text, "red"):
+            return  # its copy has taken over: that is the incident
         if "fault" not in self._open:
             self._lost = []
-        self._lost.append(str(record["host"]))
+        self._lost.append(host)
         hosts = f"host{'s' if len(self._lost) > 1 else ''} {listed(self._lost)}"
         title = f"Lost {hosts}"
         if "fault" in self._open:
@@ -83,6 +88,39 @@ class Stories:
             self.tell(at_ms, text, "")
         else:
             self._begin("scale", at_ms, title, text, "")
+
+    def switched(self, record: Mapping[str, Any], at_ms: int) -> None:
+        """A copy answers instead of its primary. The primary may be switched again before the next epoch: that is one incident."""
+        primary, copy, silent_ms = str(record["primary"]), record["copy"], int(record["silent_ms"])
+        incident = self._open.get(f"standby {primary}")
+        if incident is None:
+            incident = self._begin("standby", at_ms, "", "", "", about=primary)
+        incident.title, incident.solved_ms = f"Host {copy} answers instead of host {primary}", None
+        incident.phases.append(("silent", silent_ms))
+        incident.switched_ms = at_ms
+
+    def rolled_back(self, record: Mapping[str, Any], at_ms: int) -> None:
+        if incident := self._open.get(f"standby {record['primary']}"):
+            answered_ms = max(0, at_ms - (incident.switched_ms or at_ms) - int(record["ms"]))
+            incident.phases += [("the copy answered", answered_ms), ("roll-back", int(record["ms"]))]
+            incident.title = f"Host {record['copy']} answered instead of host {record['primary']}, and gave back"
+            incident.solved_ms = at_ms
+
+    def copy_lost(self, record: Mapping[str, Any]) -> None:
+        self._copies[str(record["copy"])] = str(record["primary"])
+
+    def given_up(self, record: Mapping[str, Any], at_ms: int) -> None:
+        """The copy is the primary now, whether it answered before or not."""
+        host, promoted = str(record["host"]), record["promoted"]
+        self._replaced[host] = str(promoted)
+        incident = self._open.get(f"standby {host}")
+        if incident is None and "fault" in self._open and host in self._lost:
+            incident = self._open["fault"]
+        if incident is None:
+            incident = self._begin("standby", at_ms, "", "", "", about=host)
+        if incident.switched_ms is not None:
+            incident.phases.append(("the copy answered", max(0, at_ms - incident.switched_ms)))
+        incident.title, incident.solved_ms = f"Host {promoted} replaced host {host} for good", at_ms
 
     def checkpoint_failed(self, key: str, id: int, at_ms: int, text: str) -> None:
         if not self.tell(at_ms, text, "red"):
@@ -131,7 +169,9 @@ class Stories:
             if incident.solved_ms is not None or unneeded:
                 incident.tell(at_ms, f"epoch {epoch} is committed", "green")
                 if unneeded:
-                    incident.title += ", which held nothing that was needed"
+                    copies = [self._copies[host] for host in self._lost if host in self._copies]
+                    held = f"the copy of host {listed(copies)}" if copies else "nothing that was needed"
+                    incident.title += f", which held {held}"
                 self._end(incident, at_ms)
 
     def app_stopped(self, record: Mapping[str, Any], at_ms: int, text: str) -> None:
@@ -143,12 +183,14 @@ class Stories:
 
     # -- both -----------------------------------------------------------------------------------------------------
 
-    def _begin(self, kind: IncidentKind, at_ms: int, title: str, text: str, tone: str) -> Incident:
+    def _begin(self, kind: IncidentKind, at_ms: int, title: str, text: str, tone: str, *, about: str = "") -> Incident:
         incidents, id = self._picture.incidents, f"{at_ms}-{kind.replace(' ', '-')}"
         while id in incidents:
             id += "-"
-        incident = incidents[id] = self._open[kind] = Incident(id, kind, at_ms, title)
-        incident.tell(at_ms, text, tone)
+        incident = incidents[id] = Incident(id, kind, at_ms, title, about=about)
+        self._open[incident.key] = incident
+        if text:
+            incident.tell(at_ms, text, tone)
         while len(incidents) > KEPT_INCIDENTS:
             del incidents[next(iter(incidents))]
         return incident
@@ -157,7 +199,7 @@ class Stories:
         incident.ended_ms = at_ms
         if incident.recovery_ms == -1:
             incident.recovery_ms = None
-        if incident.kind in ("fault", "failure", "takeover", "scale"):
+        if incident.kind in ("fault", "failure", "takeover", "scale", "standby"):
             totals = self._picture.totals
             totals.longest_outage_ms = max(totals.longest_outage_ms, incident.outage_ms or 0)
-        self._open.pop(incident.kind, None)
+        self._open.pop(incident.key, None)

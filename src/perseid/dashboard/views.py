@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
-from perseid.dashboard import curves
+import numpy as np
+
+from perseid.dashboard import curves, standby_view
 from perseid.dashboard.picture import Checkpoint, Host, Incident, Picture
 
 Life = Literal["held", "released", "dead", "unknown"]
@@ -31,11 +34,13 @@ def overview(picture: Picture, life: Life) -> dict[str, Any]:
         "epoch": picture.epoch,
         "admitted": picture.admitted,
         "backlog": max(0, picture.admitted - picture.epoch),
+        "rows_wait": _last(picture.epochs, "rows_wait"),
         **_recent(picture),
         "graph": _graph(picture),
         "hosts": [_host(picture, host) for host in sorted(picture.hosts.values(), key=lambda h: h.id)],
         "gone": [_gone(host) for host in reversed(picture.gone_hosts)],
         "shards": _shards(picture),
+        "standby": standby_view.standby(picture),
         "hot_keys": [
             {"operator": operator, "key": key, "share": share} for (operator, key), share in picture.hot_keys.items()
         ],
@@ -80,13 +85,20 @@ def _graph(picture: Picture) -> dict[str, Any]:
     sources = [node.name for node in picture.nodes if node.kind == "source"]
     if len(sources) == 1:
         out[sources[0]] = round(rows["rows_in"].sum() / seconds, 1)
+    for name, counted in picture.sources.items():
+        known = counted.between(picture.at_ms - RECENT_MS, None)["rows"]
+        if len(known) and not np.isnan(known).any():
+            out[name] = round(known.sum() / seconds, 1)
     placed = picture.shards.values()
     into = {}
     for node in picture.nodes:
         shown: dict[str, Any] = {
             "name": node.name, "kind": node.kind, "unit": node.unit, "what": node.what, "key": list(node.key),
             "preserved": node.preserved, "guarantee": node.guarantee,
+            "standby": picture.standby_modes.get(node.name, node.standby),
         }  # fmt: skip
+        if node.kind == "source":
+            shown["rows_wait"] = _last(picture.sources.get(node.name), "rows_wait")
         if node.kind == "operator":
             mine = picture.operator_rows(node.name).between(picture.at_ms - RECENT_MS, None)
             out[node.name] = round(mine["rows_out"].sum() / seconds, 1)
@@ -95,7 +107,10 @@ def _graph(picture: Picture) -> dict[str, Any]:
             shown |= {
                 "busy": round(min(1.0, mine["busy_ms"].sum() / (seconds * 1000)), 4),
                 "state": picture.operator_rows(node.name).last("state"),
-                "shards": [{"name": s.name, "host": s.host, "busy": s.busy} for s in shards],
+                "shards": [
+                    {"name": s.name, "host": s.host, "busy": s.busy, **standby_view.of_host(picture, s.host)}
+                    for s in shards
+                ],
             }
         found.append(shown)
     inputs = {node.name: node.inputs for node in picture.nodes}
@@ -108,6 +123,12 @@ def _graph(picture: Picture) -> dict[str, Any]:
         for above in node.inputs
     ]  # fmt: skip
     return {"nodes": found, "edges": edges}
+
+
+def _last(rows: curves.Rows | None, column: str) -> float | None:
+    """The newest number, if it is known."""
+    number = None if rows is None else rows.last(column)
+    return None if number is None or math.isnan(number) else number
 
 
 def _preserved(picture: Picture, stream: str, unit: str) -> str:
@@ -127,7 +148,7 @@ def _shards(picture: Picture) -> list[dict[str, Any]]:
         found.append(
             {
                 "name": shard.name, "operator": shard.operator, "host": shard.host, "busy": shard.busy,
-                "rows": shard.rows, "share": share, "bytes": shard.bytes,
+                "rows": shard.rows, "share": share, "bytes": shard.bytes, **standby_view.of_host(picture, shard.host),
                 "skewed": share is not None and count > 1 and share * count >= SKEWED,
             }
         )  # fmt: skip
@@ -143,6 +164,7 @@ def _host(picture: Picture, host: Host) -> dict[str, Any]:
     return {
         "id": host.id, "pid": host.pid, "address": host.address, "ready_ms": host.ready_ms, "cpu": host.cpu,
         "memory": host.memory, "cpu_curve": [[at / 1000, cpu] for at, cpu in list(host.cpu_curve)[-120:]],
+        "copies_of": [pair.primary for pair in picture.pairs.values() if pair.copy == host.id],
         "shards": sorted((s.name for s in picture.shards.values() if s.host == host.id), key=lambda n: (n.rpartition("/")[0], _number(n))),
     }  # fmt: skip
 
@@ -182,7 +204,7 @@ def _thinned(marks: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
 
 def _bands(picture: Picture) -> list[dict[str, Any]]:
     """When something was going on, to be shaded behind curves."""
-    shown = ("fault", "failure", "scale", "takeover")
+    shown = ("fault", "failure", "scale", "takeover", "standby")
     found = [i for i in picture.incidents.values() if i.kind in shown][-LISTED:]
     return [
         {"id": i.id, "kind": i.kind, "from": i.began_ms / 1000, "to": (i.ended_ms or picture.at_ms) / 1000}

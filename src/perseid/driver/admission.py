@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from perseid.clocks import EpochTime, steady_ms
 from perseid.driver.settings import Settings
@@ -15,7 +15,7 @@ from perseid.engine import events as on
 from perseid.engine.admission import Admission, AdmissionRules
 from perseid.engine.event_time_alignment import EventTimeAlignment
 from perseid.errors import PerseidError
-from perseid.sources.source import GrowingSource, PendingSource, Source
+from perseid.sources.source import GrowingSource, PendingSource, Source, WaitingSource
 from perseid.storage.ledger import Ledger
 from perseid.storage.records import Admitted, Committed
 from perseid.vocabulary import Epoch, Offset, OperatorName, SourceName, UnitName
@@ -31,6 +31,12 @@ class SourceInput:
     max_rows: int | None
     now_ms: Callable[[], int]
     asked_ms: int | None = None
+    waiting: WaitingSource | None = field(init=False)  # the source, if it knows what waits
+
+    def __post_init__(self) -> None:
+        self.waiting = (
+            self.source if isinstance(self.source, WaitingSource) else None
+        )  # is slow: once, not in every epoch
 
     def end(self, start: Offset) -> Offset:
         self.asked_ms = steady_ms()
@@ -40,6 +46,10 @@ class SourceInput:
 
     def finished(self, start: Offset) -> bool:
         return self.source.finished(start)
+
+    def counts(self, start: Offset, end: Offset) -> tuple[int | None, int | None]:
+        """Rows of a slice, and rows that wait behind it, as far as they are known."""
+        return self.source.rows(start, end), None if self.waiting is None else self.waiting.waiting(end)
 
     @property
     def pending(self) -> bool:
@@ -87,6 +97,10 @@ class AdmissionThread:
         self._items: queue.SimpleQueue[Epoch | str] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="perseid-admission", daemon=True)
         self._thread.start()
+
+    def counts(self, admitted: Admitted) -> dict[SourceName, tuple[int | None, int | None]]:
+        """Of every source: its rows in the epoch, and those that wait for a later one, as far as they are known."""
+        return {name: source.counts(*admitted.slices[name]) for name, source in self._inputs.items()}
 
     def commit(self, record: Committed) -> None:
         """To be written with the next append."""

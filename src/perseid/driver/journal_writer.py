@@ -28,7 +28,7 @@ from perseid.sources.malformed import Aside
 from perseid.storage.journal import Journal
 from perseid.storage.manifest import ShardSnapshot
 from perseid.storage.records import Admitted
-from perseid.vocabulary import CheckpointId, Epoch, Generation, OperatorName, ShardId, UnitName
+from perseid.vocabulary import CheckpointId, Epoch, Generation, HostId, OperatorName, ShardId, SourceName, UnitName
 
 RATE_WINDOW_S = 5.0
 RECENT_EPOCHS = 100  # as many as Spark keeps of a query's progress
@@ -66,6 +66,8 @@ class JournalWriter:
         self._late_before = 0  # of the epochs that are committed
         self._recent: deque[EpochStatus] = deque(maxlen=RECENT_EPOCHS)
         self._last_event = ""
+        self._started: tuple[notices.AppStarted, Controller] | None = None
+        self._alive: dict[HostId, notices.HostReady] = {}
         self._switches = self._roll_backs = 0
         self.feed: ProgressFeed | None = None  # who wants to hear of epochs
 
@@ -88,20 +90,32 @@ class JournalWriter:
         operators = {operator: len(controller.routing.of(operator)) for operator in controller.topology.operators}
         units = tuple(unit.name for unit in controller.topology.units)
         restored = best.id if best else None
-        self.notice(
-            notices.AppStarted(
-                self._app, generation, units, operators, hosts, restored, past.admitted, past.next_checkpoint, *shape
-            )
+        started = notices.AppStarted(
+            self._app, generation, units, operators, hosts, restored, past.admitted, past.next_checkpoint, *shape
         )
+        self._started, self._journal.continued = (started, controller), self._continued
+        self.notice(started)
+
+    def _continued(self) -> tuple[str, dict[str, Any]]:
+        """What the next file of the journal begins with."""
+        assert self._started is not None
+        started, controller = self._started
+        places = {shard: route.host for shard, route in controller.routing.routes.items() if route.host is not None}
+        said = notices.JournalContinues(started, tuple(self._alive.copy().values()), places)
+        return said.kind, said.record()
 
     # -- epochs ---------------------------------------------------------------------------------------------------
 
-    def admitted(self, admitted: Admitted, rows: int | None, ms: float) -> None:
+    def admitted(
+        self, admitted: Admitted, counts: Mapping[SourceName, tuple[int | None, int | None]], ms: float
+    ) -> None:
+        """``counts``: of every source the rows in the epoch, and those that wait for a later one."""
         self._begun[admitted.epoch] = time.monotonic()
+        known = [rows for rows, _ in counts.values() if rows is not None]
+        rows = sum(known) if len(known) == len(counts) else None
+        last = bool(admitted.last)
         self.notice(
-            notices.EpochAdmitted(
-                admitted.epoch, admitted.slices, rows, admitted.time_ms, round(ms, 1), last=bool(admitted.last)
-            )
+            notices.EpochAdmitted(admitted.epoch, admitted.slices, rows, admitted.time_ms, round(ms, 1), last, counts)
         )
 
     def finished(
@@ -184,7 +198,12 @@ class JournalWriter:
                 self._failed_checkpoints[checkpoint] = error
                 self._checkpoint_error = f"checkpoint {checkpoint} failed: {headline(error)}"
                 self.say(self._checkpoint_error)
+            case notices.HostReady(host):
+                self._alive[host] = notice
+            case notices.HostReleased(host):
+                self._alive.pop(host, None)
             case notices.HostLost(host, reason):
+                self._alive.pop(host, None)
                 self.say(f"host {host} lost: {reason}")
             case notices.RecoveryStarted():
                 self._units_done.clear()
@@ -204,10 +223,14 @@ class JournalWriter:
                 self.say(f"{request.operator} scaled from {before} to {now} shards, its input paused for {pause_ms} ms")
             case notices.ScaleGivenUp(request, reason):
                 self.say(f"{request.operator} was not scaled: {reason}")
-            case notices.Switched():
+            case notices.Switched(primary, copy, silent_ms=silent_ms):
                 self._switches += 1
-            case notices.RolledBack():
+                self.say(f"host {copy} answers instead of host {primary}, which was silent for {silent_ms} ms")
+            case notices.RolledBack(primary):
                 self._roll_backs += 1
+                self.say(f"host {primary} answers again")
+            case notices.GivenUp(host, promoted, reason):
+                self.say(f"host {host} is replaced for good by host {promoted}: {reason}")
             case notices.OperatorFailed(error=error):
                 self.say(error.splitlines()[0])
             case notices.Warning(message):

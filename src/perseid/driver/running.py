@@ -8,6 +8,7 @@ import warnings
 from pyspark.sql import SparkSession
 
 from perseid.checkpoint.unit_schemes import unit_schemes
+from perseid.driver.notebook import INTERRUPTED, progress_line, progress_table, watch
 from perseid.driver.room import own_room, room_of, wanted_slots
 from perseid.driver.scale_requests import Scaled
 from perseid.driver.settings import Settings
@@ -94,8 +95,12 @@ class Running:
 
         Raises ``CheckpointFailed`` if it has ended well but for its last checkpoint: all output is there, the newest state is not saved.
         """
-        if not self._shell.ended.wait(timeout_s):
-            return False
+        try:
+            if not self._shell.ended.wait(timeout_s):
+                return False
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note(INTERRUPTED)
+            raise
         if self._own is not None:
             own, self._own = self._own, None
             stopping = threading.Thread(target=own.stop, name="perseid-spark-stop", daemon=True)
@@ -118,6 +123,19 @@ class Running:
             f"every epoch up to {self.progress().epoch} is committed, but the last checkpoint failed:"
             f" {headline(why)}\n  The next start on {self.root} works through {again} once more; no output is lost or doubled."
         )
+
+    def watch(self, every_s: float = 1.0) -> None:
+        """Show what it does until it ends: in a notebook a table that redraws, elsewhere a line from time to time.
+
+        When the cell is interrupted the application goes on. Raises what ``wait`` raises.
+        """
+        watch(self, self.root, every_s)
+
+    def __repr__(self) -> str:
+        return f"Running({progress_line(self.progress())})"
+
+    def _repr_html_(self) -> str:
+        return progress_table(self.progress(), self.root)
 
     def wait_until_read(self, source: str, offset: int) -> None:
         """Wait until every unit has committed what a source gives before this offset, and no timer is due by event time.

@@ -34,7 +34,7 @@ class Settings:
     keep_input: bool = True  # hosts keep the rows they applied on their machine's disk: a killed one is back sooner
     scaling: AutoScaling | None = None  # None: only when asked
     parallel_recovery: int = 1  # so many shards take over from one that is lost
-    allow_removed: Sequence[str] = ()  # operators, sinks and sources that may be gone, and sinks that may be new
+    allow_removed: Sequence[str] = ()  # operators, sinks and sources that may be gone or new
     start_timeout: Duration = field(default_factory=lambda: every(seconds=60))
     lease_timeout: Duration = field(default_factory=lambda: every(seconds=10))
     journal_size: str | int = "64 MB"  # of the journal, the oldest goes beyond this size

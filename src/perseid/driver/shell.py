@@ -206,7 +206,7 @@ class Shell:
             EpochTime(settings.clock),
             lambda at_ms, idle: self.reports.timer_due(at_ms, self.event_times.next_watermarks_ms(idle)),
             self.post,
-            lambda admitted: self.journal_writer.admitted(admitted, self._rows(admitted), self.admission.last_ms),
+            lambda epoch: self.journal_writer.admitted(epoch, self.admission.counts(epoch), self.admission.last_ms),
             self.event_times if self.compiled.timed else None,
             self.alignment,
         )
@@ -313,7 +313,7 @@ class Shell:
     # -- what others ask ------------------------------------------------------------------------------------------
 
     def _rows(self, admitted: Admitted) -> int | None:
-        counts = [s.source.rows(*admitted.slices[SourceName(s.name)]) for s in self.graph.sources]
+        counts = [s.source.rows(*admitted.slice_of(SourceName(s.name))) for s in self.graph.sources]
         known = [count for count in counts if count is not None]
         return sum(known) if len(known) == len(counts) else None
 

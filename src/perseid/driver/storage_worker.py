@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from perseid.checkpoint.lifecycle import CompletedCheckpoint
 from perseid.driver.journal_writer import JournalWriter
+from perseid.driver.way_back import WayBack
 from perseid.engine import commands as do
 from perseid.engine import notices
 from perseid.engine.storage_steps import StorageSteps
 from perseid.storage import layout
-from perseid.storage.kept_state import kept_state
 from perseid.storage.lease import Lease
 from perseid.storage.manifest import Checkpoints, InflightEpoch, Manifest, ShardSnapshot
 from perseid.storage.store import Store
@@ -61,10 +61,10 @@ def own_shards(done: CompletedCheckpoint) -> tuple[ShardSnapshot, ...]:
 
 
 class StorageWorker:
-    """Carries out, in order, what the controller wants of storage. Nothing is trimmed while a checkpoint is kept for the old code."""
+    """Carries out, in order, what the controller wants of storage; but what the way back to the old code needs is not trimmed."""
 
     def __init__(self, steps: StorageSteps, journal_writer: JournalWriter, store: Store) -> None:
-        self._steps, self._journal_writer, self._store = steps, journal_writer, store
+        self._steps, self._journal_writer, self._way_back = steps, journal_writer, WayBack(store)
         self._commands: queue.SimpleQueue[do.StorageCommand | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="perseid-storage", daemon=True)
         self._thread.start()
@@ -80,9 +80,7 @@ class StorageWorker:
     def _work(self) -> None:
         while (command := self._commands.get()) is not None:
             try:
-                if isinstance(command, do.Trim) and kept_state(self._store) is not None:
-                    continue
-                self._steps.carry_out(command)
+                self._steps.carry_out(self._way_back.spared(command) if isinstance(command, do.Trim) else command)
             except Exception as error:
                 if not self._steps.failed(command, str(error)):
                     self._journal_writer.notice(notices.StorageFailed(type(command).__name__, str(error)))

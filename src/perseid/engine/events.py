@@ -189,7 +189,7 @@ class CopyMissing:
 
 @dataclass(frozen=True, slots=True)
 class CopiesStand:
-    """Where shards of a host stand that have two copies which answer."""
+    """Where shards of a host stand: those for which it answers from now on, or two hosts do (active standby)."""
 
     host: HostId
     epochs: Mapping[ShardId, Epoch]

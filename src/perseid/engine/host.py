@@ -194,6 +194,7 @@ class HostMachine(Generic[Live, Rows, Answer]):
             behind = [held for held in helds if held.log.applied < upto[held.log.shard]]
             gone = upto.keys() - {held.log.shard for held in helds}
         self._tell_reports(helds)
+        self._effects.send(CopiesStand({held.log.shard: held.log.applied for held in helds}))
         if gone or behind:
             lacks = [f"{h.log.shard} at epoch {h.log.applied} of {upto[h.log.shard]}" for h in behind]
             lacks += [f"{shard}, which is not there" for shard in sorted(gone)]

@@ -82,15 +82,16 @@ class Captured:
     """A shard as it is now, for another host."""
 
     entry: CopiedShard
-    image: object  # its state and answers, as the effects captured them
+    image: object  # its state, or what changed of it, and its answers, as the effects captured them
 
 
 @dataclass(frozen=True, slots=True)
 class Received(Generic[Live, Answer]):
-    """A shard as another host had it."""
+    """A shard as another host had it, or (``entry.since``) what has changed of it since."""
 
     entry: CopiedShard
-    live: Live
+    live: Live | None
+    changes: object
     answers: Mapping[Epoch, Answer]
 
 
@@ -165,8 +166,12 @@ class Effects(Protocol[Live, Rows, Answer]):
 
     # second copies
 
-    def capture(self, shard: Live, answers: Mapping[Epoch, Answer]) -> object:
-        """Its state as it is now, and these answers. It shares nothing with the shard, which goes on."""
+    def capture(self, shard: Live, answers: Mapping[Epoch, Answer], before: object) -> tuple[object, object]:
+        """Its state as it is now, or what changed since ``before``, and these answers; they share nothing with the shard, which goes on.
+        And what to call ``before`` the next time."""
+
+    def change(self, shard: Live, changes: object) -> None:
+        """Make the state of a copy what it is now at its primary. If that fails, the copy is worth nothing."""
 
     def send_copy(self, command: SendCopy, shards: Sequence[Captured]) -> None:
         """To another host, beside all else that is to be done. What goes wrong is told: ``CopyNotSent``."""

@@ -10,7 +10,16 @@ from perseid.engine.host_effects import Answer, Live
 from perseid.engine.kept_input import KeptInput
 from perseid.engine.messages import FromHost, Report
 from perseid.engine.shard import ShardLog
-from perseid.vocabulary import SlotRange
+from perseid.vocabulary import Epoch, SlotRange
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A host was sent the shard's state of this epoch."""
+
+    to: str
+    epoch: Epoch
+    state: object  # what the effects must know of it to find what has changed since
 
 
 @dataclass(slots=True)
@@ -27,3 +36,4 @@ class HostedShard(Generic[Live, Answer]):
     short_of_room: bool = False  # for its answers
     notices: list[FromHost] = field(default_factory=list)  # to be told when its epoch is done
     both: bool = False  # two hosts answer for it (active standby)
+    sent: Sent | None = None  # what another host has of it

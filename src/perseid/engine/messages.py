@@ -387,7 +387,7 @@ class CopyMissing:
 
 @dataclass(frozen=True, slots=True)
 class CopiesStand:
-    """Where its shards stand that have a second copy which answers, too (active standby)."""
+    """Where its shards stand: those for which it answers from now on, or two hosts do (active standby)."""
 
     epochs: Mapping[ShardId, Epoch]
 

@@ -44,7 +44,13 @@ class GuardedShards:
     waiting: wants.SendState | None = None  # to be sent when all epochs begun before are done
     mark: Mapping[UnitName, Epoch] = field(default_factory=dict)  # and these are they
     stands: dict[HostId, dict[ShardId, Epoch]] = field(default_factory=dict)  # under active standby
-    made_up: Mapping[UnitName, Epoch] | None = None  # a promoted copy has applied all before, once units are past this
+    to_make_up: Mapping[ShardId, Epoch] | None = (
+        None  # a promoted copy must come to these first, from rows that tasks keep
+    )
+
+    def wants_copy(self, now_ms: int) -> bool:
+        """Is a place for a copy looked for?"""
+        return self.to_make_up is None and self.pair.wants_copy(now_ms)
 
     @property
     def hosts(self) -> tuple[HostId, ...]:
@@ -185,12 +191,6 @@ class StandbySteps:
     def unit_finished(self, unit: UnitName, epoch: Epoch, seen: View) -> list[Step]:
         """All its shards are done with an epoch, wherever they were asked."""
         steps: list[Step] = []
-        for one in [one for one in self.pairs if one.made_up is not None and unit in one.units]:
-            assert one.made_up is not None
-            one.made_up = {u: e for u, e in one.made_up.items() if seen.pipeline.units[u].finished <= e}
-            if not one.made_up:  # it has answered for an epoch after those that it had to make up
-                one.made_up = None
-                steps += self._refreshing(one, self._of(one).unguarded(one.number, seen.now_ms), seen)
         for refreshes in self.refreshes.values():
             steps += self._refresh(refreshes.processed(unit, epoch, seen.now_ms), seen)
         return [*steps, *self._forget()]
@@ -243,7 +243,7 @@ class StandbySteps:
     def _place(self, seen: View) -> list[Step]:
         """Look for hosts for the copies that are wanted."""
         steps: list[Step] = []
-        for standby in {one.pair.standby: None for one in self.pairs if one.pair.wants_copy(seen.now_ms)}:
+        for standby in {one.pair.standby: None for one in self.pairs if one.wants_copy(seen.now_ms)}:
             mine = [one for one in self.pairs if one.pair.standby == standby and one.pair.primary in seen.hosts]
             primaries = {one.pair.primary for one in mine}
             current = {one.pair.primary: one.pair.copy for one in mine if one.pair.copy in seen.hosts}
@@ -251,7 +251,7 @@ class StandbySteps:
             busy = {host for host in hosts if seen.routing.shards_on(host)}
             placement = place_copies(primaries, hosts, share=standby.share, busy=busy, current=current)
             steps += self._unplaced(placement.unplaced, standby)
-            for one in [one for one in mine if one.pair.wants_copy(seen.now_ms)]:
+            for one in [one for one in mine if one.wants_copy(seen.now_ms)]:
                 copy = placement.copies.get(one.pair.primary)
                 if copy is not None:
                     fate = placement.same_fate.get(one.pair.primary)
@@ -313,7 +313,7 @@ class StandbySteps:
             case wants.SendState(host, to):
                 if pair.phase != "deploying":
                     return self._send(one, command, seen)
-                one.waiting, one.made_up = command, None
+                one.waiting = command
                 one.mark = {unit: seen.pipeline.units[unit].tried for unit in one.units}
                 if pair.standby.guards:
                     finished = {unit: seen.pipeline.units[unit].finished for unit in one.units}
@@ -327,7 +327,7 @@ class StandbySteps:
             case wants.Switch(primary, copy):
                 refreshes.paused(one.number)
                 silent_ms = seen.now_ms - pair.silent.get(primary, seen.now_ms)
-                reason = f"{pair.standby.misses} missed heartbeat"
+                reason = f"{pair.why}, {pair.standby.misses} missed heartbeat"
                 return [
                     *([CheckpointGivenUp(f"host {primary} is silent")] if seen.checkpoints.busy else []),
                     ShardsGuarded(shards, copy, (primary,), _patience_ms(pair.standby)),
@@ -348,7 +348,7 @@ class StandbySteps:
                 return [HostUnreachable(host, reason)]
             case wants.Promote(old, promoted, reason):
                 refreshes.paused(one.number)
-                one.made_up = {unit: seen.pipeline.units[unit].finished for unit in one.units}
+                one.to_make_up = upto
                 one.stands = {}
                 return [
                     *([CheckpointGivenUp(f"host {old} is gone")] if seen.checkpoints.busy else []),
@@ -363,7 +363,7 @@ class StandbySteps:
                 return [*given_up, ShardsGuarded(shards, pair.copy)]
             case wants.DropCopy(host, reason):
                 one.waiting = None
-                steps = [] if one.made_up is not None else self._unguarded(one, seen)
+                steps = [] if one.to_make_up is not None else self._unguarded(one, seen)
                 steps.append(ShardsGuarded(shards, pair.primary))
                 if host in seen.hosts:
                     steps.append(do.DropShards(host, shards))
@@ -422,9 +422,12 @@ class StandbySteps:
         return steps
 
     def _stands(self, host: HostId, epochs: Mapping[ShardId, Epoch], seen: View) -> list[Step]:
-        """Where both copies stand, under active standby: what both have applied is forgotten."""
+        """Where both copies stand, under active standby: what both have applied is forgotten. Or where a promoted one does."""
         steps: list[Step] = []
         for one in self.pairs:
+            if one.to_make_up is not None and host == one.pair.primary:
+                one.to_make_up = {s: e for s, e in one.to_make_up.items() if epochs.get(s, Epoch(0)) < e} or None
+                steps += self._unguarded(one, seen) if one.to_make_up is None else []
             if one.pair.standby.mode == "active" and host in one.hosts and one.pair.guarded:
                 stands = one.stands.setdefault(host, {})
                 stands.update({shard: epoch for shard, epoch in epochs.items() if shard in one.shards})

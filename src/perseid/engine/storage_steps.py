@@ -138,7 +138,7 @@ class StorageSteps:
             first = self._ledger.admitted(Epoch(oldest.cuts[unit.name] + 1))
             for source in unit.sources if first is not None else ():
                 assert first is not None
-                self._trim_source(source, first.slices[source][0])
+                self._trim_source(source, first.slice_of(source)[0])
         upto: dict[StreamName, Epoch] = {}
         for stream in self._topology.streams:
             if stream.durable:  # as far as the slowest of its consumers needs it

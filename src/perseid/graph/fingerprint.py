@@ -57,15 +57,19 @@ def differences(
 ) -> list[Difference]:
     """How two fingerprints differ. Checkpoints of the old serve the new if nothing is refused.
 
-    Operators, sinks and sources that are gone, and those that are new, are accepted where ``allow_removed`` names them.
+    Operators, sinks and sources that are gone, and those that are new, are accepted where ``allow_removed`` names them; new ones in a unit
+    that there was, since checkpoints say nothing of another.
     """
     found: list[Difference] = []
+    units = {node["unit"] for section in _SECTIONS for node in old.get(section, {}).values()}
     crossing = bool(old.get("streams") or new.get("streams"))
     for section, word in _SECTIONS.items():
         before, after = old.get(section, {}), new.get(section, {})
         gone, come = [n for n in before if n not in after], [n for n in after if n not in before]
         found += [Difference(f"{word} '{n}' is gone", n not in allow_removed) for n in gone]
-        found += [Difference(f"{word} '{n}' is new", n not in allow_removed or section != "sinks") for n in come]
+        found += [
+            Difference(f"{word} '{n}' is new", n not in allow_removed or after[n]["unit"] not in units) for n in come
+        ]
         for name, then in before.items():
             if name in after:
                 changed = _changes(then, after[name], crossing)

@@ -33,6 +33,8 @@ def operator_mistakes(node: StatefulNode) -> Iterator[str]:
     event_time: Any = node.event_time
     if event_time is not None and not isinstance(event_time, EventTime):
         yield f"event_time={node.event_time!r}: expected perseid.event_time(column, delay=…)"
+    elif isinstance(node.operator, Operator):
+        yield from node.operator._mistakes(event_time)
     combine: Any = node.combine
     if combine is not None:
         if not (

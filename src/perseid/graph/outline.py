@@ -32,4 +32,6 @@ def _described(node: Node) -> tuple[str, dict[str, Any]]:
         case StatefulNode():
             columns = list(dict.fromkeys(column for part in node.key.values() for column in part))
             delay = {"delay_ms": node.event_time.delay.ms} if node.event_time is not None else {}
-            return "operator", {"what": type(node.operator).__qualname__, "key": columns, **delay}
+            mode = node.standby if isinstance(node.standby, str) else node.standby.mode
+            standby = {"standby": mode} if mode != "none" else {}
+            return "operator", {"what": type(node.operator).__qualname__, "key": columns, **delay, **standby}

@@ -20,8 +20,8 @@ from perseid.engine.host_effects import Captured
 from perseid.engine.messages import CopyNotSent, CopyShards, FetchRows, FromHost, SendCopy
 from perseid.errors import ChannelError, OperatorFailed
 from perseid.operators.operator import Operator
+from perseid.state.changes import Sent, changes
 from perseid.state.codec import decode, encode
-from perseid.state.operator_state import capture
 from perseid.vocabulary import Epoch, ShardId
 
 PATIENCE_S = 30.0  # with one read or write
@@ -36,13 +36,14 @@ class Image:
     error: str = ""
 
 
-def image_of(operator: Operator, answers: Mapping[Epoch, pa.Table]) -> Image:
-    """As it is now."""
+def image_of(operator: Operator, answers: Mapping[Epoch, pa.Table], before: Sent | None) -> tuple[Image, Sent | None]:
+    """As it is now, or what changed since ``before``; and what to call that the next time."""
     try:
-        pieces = tuple([bytes(piece) for piece in encode(capture(operator))])
+        changed, now = changes(operator, before)
+        pieces = tuple([bytes(piece) for piece in encode(changed)])
     except OperatorFailed as error:
-        return Image((), {}, str(error))
-    return Image(pieces, {epoch: _as_bytes(table) for epoch, table in answers.items()})
+        return Image((), {}, str(error)), None
+    return Image(pieces, {epoch: _as_bytes(table) for epoch, table in answers.items()}), now
 
 
 class CopySender:

@@ -44,6 +44,8 @@ from perseid.host.restore import read_shards
 from perseid.host.snapshot_writer import SnapshotWriter
 from perseid.operators.operator import Operator
 from perseid.state.buffer import partition_buffer_state
+from perseid.state.changes import Sent
+from perseid.state.changes import apply as apply_changes
 from perseid.state.shard_state import ShardState, restore_state
 from perseid.state.size_estimate import SizeEstimate
 from perseid.state.undeclared import UndeclaredState
@@ -243,8 +245,13 @@ class HostEffects:
 
     # -- second copies --------------------------------------------------------------------------------------------
 
-    def capture(self, shard: LiveShard, answers: Mapping[Epoch, Answer]) -> Image:
-        return image_of(shard.operator, {epoch: self._spill.table(answer) for epoch, answer in answers.items()})
+    def capture(self, shard: LiveShard, answers: Mapping[Epoch, Answer], before: object) -> tuple[Image, Sent | None]:
+        tables = {epoch: self._spill.table(answer) for epoch, answer in answers.items()}
+        return image_of(shard.operator, tables, before if isinstance(before, Sent) else None)
+
+    def change(self, shard: LiveShard, changes: object) -> None:
+        assert isinstance(changes, dict)
+        apply_changes(shard.operator, changes)
 
     def send_copy(self, command: SendCopy, shards: Sequence[Captured]) -> None:
         self._sender.send(command, shards)
@@ -256,10 +263,11 @@ class HostEffects:
         images, size = receive_images(connection, message)
         received: list[Received[LiveShard, Answer]] = []
         for entry, (state, image) in zip(message.shards, images, strict=True):
-            live = self._live(entry.shard, ShardState(state, entry.epoch, entry.slots))
+            whole = entry.since is None
+            live = self._live(entry.shard, ShardState(state, entry.epoch, entry.slots)) if whole else None
             keep = self._spill.keep
             answers = {epoch: keep(table_of(data), entry.shard, epoch) for epoch, data in image.answers.items()}
-            received.append(Received(entry, live, answers))
+            received.append(Received(entry, live, state, answers))
         return received, size
 
     def read_rows(self, shard: ShardId, epoch: Epoch, peers: Sequence[Address]) -> tuple[ApplyEpoch, pa.Table] | None:

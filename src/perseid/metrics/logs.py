@@ -17,14 +17,15 @@ _LOGGERS = {
     "hot": "scaling", "checkpoint": "checkpoint", "snapshot": "checkpoint", "snapshots": "checkpoint", "inflight": "checkpoint",
     "backed": "checkpoint", "profiled": "checkpoint", "alert": "checkpoint", "moment": "checkpoint", "period": "checkpoint",
     "operator": "operators", "dead": "operators", "malformed": "sources",
+    "copy": "standby", "switched": "standby", "rolled": "standby", "given": "standby", "standby": "standby",
 }  # fmt: skip
 _ERRORS = frozenset({"operator_failed", "checkpoint_failed", "epoch_failed", "storage_failed"})
 _WARNINGS = frozenset(
     {"host_lost", "warning", "dead_letters", "malformed_lines", "restore_failed", "scale_given_up", "period_too_short", "hot_key",
-     "journal_dropped", "recovery_started"}
+     "journal_dropped", "recovery_started", "copy_wanted", "copy_lost", "switched", "given_up"}
 )  # fmt: skip
 _ROUTINE = ("epoch_admitted", "epoch_committed", "snapshot", "inflight", "trimmed", "backed_up", "host_load", "shards_", "alert",
-            "moment", "checkpoint_started", "checkpoint_decided")  # fmt: skip
+            "moment", "checkpoint_started", "checkpoint_decided", "copy_refreshed", "journal_continues")  # fmt: skip
 
 logging.getLogger("perseid").addHandler(logging.NullHandler())  # silent where nobody set logging up
 _KNOWN: dict[str, tuple[logging.Logger, int]] = {}

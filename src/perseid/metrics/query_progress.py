@@ -59,7 +59,7 @@ class QueryProgress:
         parts, rows = dict(record["parts_ms"]), int(record["rows_in"])
         since_s = (at_ms - self._last_ms) / 1000 if self._last_ms is not None and at_ms > self._last_ms else None
         self._last_ms = at_ms
-        slices = admitted.get("slices", {})
+        slices, sources = admitted.get("slices", {}), admitted.get("sources", {})
         operators = record["operators"]
         newest = [said["event_time_ms"] for said in operators.values() if "event_time_ms" in said]
         return {
@@ -92,6 +92,7 @@ class QueryProgress:
             "observedMetrics": {},
             "perseid": {
                 "generation": self._generation, "partsMs": {"admission": admission, **parts},
+                "rowsWaiting": {name: waiting for name, (_, waiting) in sources.items() if waiting is not None},
                 "stateBytes": record["state_bytes"], "operators": operators, "newestCheckpoint": self._checkpoint,
                 **self._counts,
             },

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from perseid.errors import OperatorMistake
+from perseid.operators.values import values_of
 
 
 class _NotANumber(float):
@@ -114,7 +115,7 @@ def _stable_order(codes: NDArray[np.int64], distinct: int) -> NDArray[np.intp]:
 
 
 def _python_keys(values: Any) -> list[Hashable]:
-    keys: list[Hashable] = values.to_pylist()
+    keys: list[Hashable] = values_of(values)
     if pa.types.is_floating(values.type):
         return [NAN if key != key else key for key in keys]
     return keys

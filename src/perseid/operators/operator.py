@@ -5,7 +5,7 @@ Each shard is an object of its own and sees one epoch at a time, in order, exact
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from perseid.operators.context import Context
+    from perseid.operators.event_time import EventTime
     from perseid.state.fields import StateField
     from perseid.state.keyed import KeyedState
     from perseid.state.timers import Timers
@@ -53,6 +54,10 @@ class Operator:
 
     def prepare(self, spark: SparkSession) -> None:
         """In the driver, once, before the application starts: what needs Spark to be found out. Most operators need nothing."""
+
+    def _mistakes(self, event_time: EventTime | None) -> Iterable[str]:
+        """What of its place in the graph does not suit it."""
+        return ()
 
     def process(self, *rows: Any, **inputs: Any) -> Any:
         """Work on one epoch of this shard: ``process(self, rows)``, or one parameter per input, by its name.

@@ -22,6 +22,28 @@ TTL_TIMER = "perseid-ttl"  # the name of the timer at which a key's expired valu
 _TIME_MODES = {"None": "NoTime", "ProcessingTime": "ProcessingTime", "EventTime": "EventTime"}  # as Spark's errors say
 
 
+_METHODS = (
+    *("getValueState", "getListState", "getMapState", "deleteIfExists"),
+    *("registerTimer", "deleteTimer", "listTimers"),
+)
+
+
+class _NoKey(Record):
+    """The record outside of a key: whoever asks for something in it is told."""
+
+    def get(self, *_: Any) -> Any:
+        raise _without_key()
+
+    def __setitem__(self, *_: Any) -> None:
+        raise _without_key()
+
+    def pop(self, *_: Any) -> Any:
+        raise _without_key()
+
+
+NO_KEY = _NoKey()
+
+
 class Handle(StatefulProcessorHandle):
     """One processor's handle in one epoch of one shard."""
 
@@ -31,37 +53,38 @@ class Handle(StatefulProcessorHandle):
         self._records, self._timers, self.time_ms, self._mode, self._forms = records, timers, time_ms, mode, forms
         self.phase: Phase = "CREATED"
         self.variables: dict[str, Variable] = {}
-        self._deleted = 0
+        self.deleted: set[str] = set()
         self._due: dict[
             Hashable, set[int]
         ] = {}  # expired timers: listed until their handler is done, as Spark lists them
         self._key: Hashable = None
-        self._has_key = False
+        self._is_new = False
+        self.record: Record = NO_KEY  # the current key's; an empty one is not in ``records``
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"StatefulProcessorHandle.{name}: Perseid's handle has {', '.join(_METHODS)}")
 
     # -- the current key ------------------------------------------------------------------------------------------
 
     def turn_to(self, key: Hashable) -> None:
         """From here on state and timers are this key's."""
-        self._key, self._has_key = key, True
+        self._key = key
+        found = self._records.get(key)
+        self._is_new = found is None
+        self.record = {} if found is None else found
 
     def leave(self) -> None:
         """The processor is done with the key: a key without state is not kept."""
-        if self._has_key and not self._records.get(self._key, True):
+        if self._is_new:
+            if self.record:
+                self._records[self._key] = self.record
+        elif not self.record:
             del self._records[self._key]
-        self._has_key = False
-
-    def current(self) -> Record:
-        """What the current key holds; an empty dict, which nobody keeps, where that is nothing."""
-        return self._records.get(self._require_key(), {})
-
-    def current_for_writing(self) -> Record:
-        return self._records.setdefault(self._require_key(), {})
+        self.record = NO_KEY
 
     def _require_key(self) -> Hashable:
-        if not self._has_key:
-            raise PySparkRuntimeError(
-                "[INTERNAL_ERROR_TWS] Implicit key not found: state can be used only while rows or timers of a key are handled"
-            )
+        if self.record is NO_KEY:
+            raise _without_key()
         return self._key
 
     def expires_at(self, ttl_ms: int) -> int:
@@ -95,7 +118,7 @@ class Handle(StatefulProcessorHandle):
     def deleteIfExists(self, stateName: str) -> None:
         self._only_in_init("delete_if_exists", "deleting state")
         self.variables.pop(stateName, None)
-        self._deleted += 1
+        self.deleted.add(stateName)
         for key in [key for key, record in self._records.items() if stateName in record]:
             del self._records[key][stateName]
             if not self._records[key]:
@@ -103,7 +126,7 @@ class Handle(StatefulProcessorHandle):
 
     def declared(self) -> dict[str, int]:
         """How many variables there are and were deleted, as Spark counts them in ``customMetrics``."""
-        counts = {"numDeletedStateVars": self._deleted}
+        counts = {"numDeletedStateVars": len(self.deleted)}
         for kind in ("Value", "List", "Map"):
             of_kind = [variable for variable in self.variables.values() if variable.kind == kind]
             counts[f"num{kind}StateVars"] = sum(not variable.expires for variable in of_kind)
@@ -186,6 +209,12 @@ class Forms:
         if name not in self._made:
             self._made[name] = StoredForm(self._parsed[schema] if isinstance(schema, str) else schema)
         return self._made[name]
+
+
+def _without_key() -> PySparkRuntimeError:
+    return PySparkRuntimeError(
+        "[INTERNAL_ERROR_TWS] Implicit key not found: state can be used only while rows or timers of a key are handled"
+    )
 
 
 def _wrong_phase(operation: str, phase: Phase) -> str:

@@ -18,11 +18,13 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulP
 from pyspark.sql.types import StructType
 
 from perseid.errors import GraphError, OperatorFailed
-from perseid.operators.event_time import event_times
+from perseid.operators.event_time import EventTime, event_times
 from perseid.operators.grouping import Groups
 from perseid.operators.operator import Operator
+from perseid.processor.evolution import Declared, adapt
+from perseid.processor.frames import Frames, as_frames, frames_to_table
 from perseid.processor.handle import TTL_TIMER, Forms, Handle, Record, TimeMode
-from perseid.processor.rows import Cut, Frames, as_frames, as_rows, frames_to_table, rows_to_table
+from perseid.processor.rows import Cut, as_rows, rows_to_table
 from perseid.processor.stored import StoredForm
 from perseid.processor.variables import without_expired
 from perseid.state.fields import state
@@ -58,6 +60,11 @@ class SparkProcessor(Operator):
     """Made by `spark_processor`."""
 
     records: dict[Hashable, Record] = state(default_factory=dict)
+    variables: dict[str, Declared] = state(
+        default_factory=dict,
+        split=lambda variables, part: variables,
+        merge=lambda parts: next((variables for variables in parts if variables), {}),
+    )
     watermark_before_ms: int | None = state(
         default=None,
         split=lambda watermark, part: watermark,
@@ -78,6 +85,13 @@ class SparkProcessor(Operator):
         self._frames = Frames()
         self._wakes = True
         self._forms: Forms | None = None
+
+    def _mistakes(self, event_time: EventTime | None) -> Iterable[str]:
+        if self.mode == "EventTime" and event_time is None:
+            yield (
+                f"{self._class.__name__} has time_mode='EventTime' and would never see a watermark:"
+                " give stateful() event_time=perseid.event_time(column, delay=…)"
+            )
 
     def prepare(self, spark: SparkSession) -> None:
         """In the driver, before the start: call ``init`` once, as Spark does, and parse the schemas that are text."""
@@ -101,12 +115,15 @@ class SparkProcessor(Operator):
         handle = Handle(self.records, context.timers, context.time_ms, self.mode, self._forms)
         processor.init(handle)
         handle.phase = "INITIALIZED"
+        self._adapt(handle)
         values = self._timer_values()
         results: list[Any] = []
         self._handle_rows(processor, handle, values, self._on_time(rows), initial, results)
         handle.phase = "DATA_PROCESSED"
         due = context.timers.due(context.time_ms, _from_zero(context.watermark_ms))
-        expired = [timer for timer in due if timer.name != TTL_TIMER and repr(timer) not in context.skipped]
+        expired = [timer for timer in due if timer.name != TTL_TIMER]
+        if context.skipped:
+            expired = [timer for timer in expired if repr(timer) not in context.skipped]
         handle.expired(expired)
         for timer in expired:
             handle.turn_to(timer.key)
@@ -120,6 +137,13 @@ class SparkProcessor(Operator):
             if timer.name == TTL_TIMER:
                 self._expire(timer.key)
         return self._table(results)
+
+    def _adapt(self, handle: Handle) -> None:
+        """What is in the state as the processor declares it, which may be another version of the one that stored it."""
+        now = {name: Declared.of(variable) for name, variable in handle.variables.items()}
+        if now != self.variables:
+            kept = {name: then for name, then in self.variables.items() if name not in handle.deleted}
+            self.variables = adapt(self.records, kept, now)
 
     def _handle_rows(
         self,

@@ -8,6 +8,7 @@ values stay in Python, so this module gives them the same form.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import numpy as np
@@ -16,18 +17,30 @@ from pyspark.sql import types as T
 
 Convert = Callable[[Any], Any]
 _BITS: dict[type[T.DataType], int] = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
+_AS_IT_IS: dict[type[T.DataType], type] = {
+    **dict.fromkeys(_BITS, int),
+    T.BooleanType: bool,
+    T.DoubleType: float,
+    T.StringType: str,
+    T.BinaryType: bytes,
+}
+"""Values of exactly these Python types are stored as they are, numbers if they are not too large."""
 
 
 class StoredForm:
     """Makes a row of one schema what Spark would have stored, and makes copies of what is nested when it is read."""
 
     def __init__(self, schema: T.StructType) -> None:
-        self.schema = schema
-        self._columns = [_converter(field.dataType) for field in schema.fields]
-        self._nested = any(_is_nested(field.dataType) for field in schema.fields)
+        self.json = schema.json()
+        kinds = [field.dataType for field in schema.fields]
+        self.nested = any(map(_is_nested, kinds))
+        self._columns = [_converter(kind) for kind in kinds]
+        self._fits = _fits(kinds)
 
     def store(self, value: Any, doing: str) -> tuple[Any, ...]:
         """The value as Spark stores it; ``doing`` begins the error message, as Spark's does."""
+        if type(value) is tuple and self._fits(value):
+            return value
         if value is None:
             raise PySparkRuntimeError(f"{doing}: the value is None; expected a tuple of {len(self._columns)} values")
         row = tuple(value)
@@ -40,9 +53,27 @@ class StoredForm:
 
     def read(self, stored: tuple[Any, ...]) -> tuple[Any, ...]:
         """A stored row as the processor gets it: what it does to the row does not change the state."""
-        if not self._nested:
+        if not self.nested:
             return stored
         return tuple([convert(item) for convert, item in zip(self._columns, stored, strict=True)])
+
+
+def _fits(kinds: list[T.DataType]) -> Callable[[tuple[Any, ...]], bool]:
+    """What says that a row can be stored as it is, which most can."""
+    types = tuple([_AS_IT_IS.get(type(kind), _Converted) for kind in kinds])
+    limits = [(place, 1 << (_BITS[type(kind)] - 1)) for place, kind in enumerate(kinds) if type(kind) in _BITS]
+    if len(kinds) == 1 and limits:  # a counter, an amount, a time: so common that its own way pays
+        limit = limits[0][1]
+        return lambda row: len(row) == 1 and type(row[0]) is int and -limit <= row[0] < limit
+
+    def fits(row: tuple[Any, ...]) -> bool:
+        return tuple(map(type, row)) == types and all(-limit <= row[place] < limit for place, limit in limits)
+
+    return fits
+
+
+class _Converted:
+    """The type of no value."""
 
 
 def _is_nested(kind: T.DataType) -> bool:
@@ -81,6 +112,9 @@ def _by_type(kind: T.DataType) -> Convert:
             return _text
         case T.BinaryType():
             return lambda value: bytes(value) if isinstance(value, (bytes, bytearray, memoryview)) else None
+        case T.DecimalType():
+            unit = Decimal(1).scaleb(-kind.scale)
+            return lambda value: value.quantize(unit, ROUND_HALF_UP) if isinstance(value, Decimal) else None
         case T.ArrayType():
             element = _converter(kind.elementType)
             return lambda value: [element(item) for item in value]

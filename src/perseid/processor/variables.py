@@ -33,27 +33,30 @@ class Variable:
     """What all three kinds share: the name, the time to live, and where the current key's value is."""
 
     kind = "Value"
+    key_columns = ""  # of a map
 
     def __init__(self, handle: Handle, name: str, form: StoredForm, ttl_ms: int | None) -> None:
-        self._handle, self._name, self._form, self._ttl_ms = handle, name, form, ttl_ms
+        self._handle, self._name, self.form, self._ttl_ms = handle, name, form, ttl_ms
+        self._declared = handle.variables
+        self._as_kept = ttl_ms is None and not form.nested  # what is kept is what is read
 
     @property
     def expires(self) -> bool:
         """Has it a time to live?"""
         return self._ttl_ms is not None
 
-    def _usable(self, doing: str) -> None:
-        if self._name not in self._handle.variables:
-            raise PySparkRuntimeError(f"Error {doing}: {self.kind} state {self._name} is not initialized.")
+    def _deleted(self, doing: str) -> PySparkRuntimeError:
+        return PySparkRuntimeError(f"Error {doing}: {self.kind} state {self._name} is not initialized.")
 
     def _stored(self, doing: str) -> Any:
         """What the current key has; ``doing`` is in the message when the variable was deleted."""
-        self._usable(doing)
-        return self._handle.current().get(self._name)
+        if self._name not in self._declared:
+            raise self._deleted(doing)
+        return self._handle.record.get(self._name)
 
     def _stored_if_usable(self) -> Any:
         """For iterators, which are empty when the variable was deleted."""
-        return self._handle.current().get(self._name) if self._name in self._handle.variables else None
+        return self._handle.record.get(self._name) if self._name in self._declared else None
 
     def _keep(self, row: Stored) -> Any:
         """A row as it is kept: with its time of expiry where the variable has one."""
@@ -64,32 +67,35 @@ class Variable:
     def _row(self, kept: Any) -> Stored | None:
         """The row of what is kept; None if it has expired."""
         if self._ttl_ms is None:
-            return self._form.read(kept)
-        return None if kept.expires_ms <= self._handle.time_ms else self._form.read(kept.row)
+            return self.form.read(kept)
+        return None if kept.expires_ms <= self._handle.time_ms else self.form.read(kept.row)
 
     def _set(self, value: Any) -> None:
-        self._handle.current_for_writing()[self._name] = value
+        self._handle.record[self._name] = value
 
     def clear(self) -> None:
         """Remove this state."""
-        self._usable("clearing map state" if self.kind == "Map" else "clearing value state")
-        self._handle.current().pop(self._name, None)
+        if self._name not in self._declared:
+            raise self._deleted("clearing map state" if self.kind == "Map" else "clearing value state")
+        self._handle.record.pop(self._name, None)
 
 
 class Value(Variable, ValueState):
     """One row per key."""
 
     def get(self) -> Stored | None:
-        kept = self._stored("getting value state")
-        return None if kept is None else self._row(kept)
+        kept: Stored | None = self._stored("getting value state")
+        return kept if kept is None or self._as_kept else self._row(kept)
 
     def exists(self) -> bool:
         kept = self._stored("checking value state exists")
         return kept is not None and self._row(kept) is not None
 
     def update(self, newValue: Any) -> None:
-        self._usable("updating value state")
-        self._set(self._keep(self._form.store(newValue, "Error updating value state")))
+        if self._name not in self._declared:
+            raise self._deleted("updating value state")
+        row = self.form.store(newValue, "Error updating value state")
+        self._handle.record[self._name] = row if self._ttl_ms is None else self._keep(row)
 
 
 class List(Variable, ListState):
@@ -98,18 +104,21 @@ class List(Variable, ListState):
     kind = "List"
 
     def get(self) -> Iterator[Stored]:
-        return iter([row for row in map(self._row, self._stored_if_usable() or ()) if row is not None])
+        held = self._stored_if_usable() or ()
+        return iter(list(held) if self._as_kept else [row for row in map(self._row, held) if row is not None])
 
     def exists(self) -> bool:
-        self._usable("checking value state exists")
+        if self._name not in self._declared:
+            raise self._deleted("checking value state exists")
         return next(self.get(), None) is not None
 
     def put(self, newState: Sequence[Any]) -> None:
-        self._usable("updating value state")
+        if self._name not in self._declared:
+            raise self._deleted("updating value state")
         self._set(self._rows(newState))
 
     def appendValue(self, newState: Any) -> None:
-        row = self._keep(self._form.store(newState, "Error updating value state"))
+        row = self._keep(self.form.store(newState, "Error updating value state"))
         held = self._stored("updating value state")
         if held is None:
             self._set([row])
@@ -125,7 +134,10 @@ class List(Variable, ListState):
             held.extend(rows)
 
     def _rows(self, values: Sequence[Any]) -> list[Any]:
-        rows = [self._keep(self._form.store(value, "Error updating value state")) for value in values]
+        store = self.form.store
+        rows: list[Any] = [store(value, "Error updating value state") for value in values]
+        if self._ttl_ms is not None:
+            rows = list(map(self._keep, rows))
         if not rows:
             raise PySparkRuntimeError(
                 "Error updating value state: [ILLEGAL_STATE_STORE_VALUE.EMPTY_LIST_VALUE] Illegal value provided to the"
@@ -141,10 +153,11 @@ class Map(Variable, MapState):
 
     def __init__(self, handle: Handle, name: str, keys: StoredForm, form: StoredForm, ttl_ms: int | None) -> None:
         super().__init__(handle, name, form, ttl_ms)
-        self._keys = keys
+        self._keys, self.key_columns = keys, keys.json
 
     def exists(self) -> bool:
-        self._usable("checking map state exists")
+        if self._name not in self._declared:
+            raise self._deleted("checking map state exists")
         return next(self.iterator(), None) is not None
 
     def getValue(self, key: Any) -> Stored | None:
@@ -160,7 +173,7 @@ class Map(Variable, MapState):
 
     def updateValue(self, key: Any, value: Any) -> None:
         held = self._stored("updating map state value")
-        entry, kept = self._entry(key), self._keep(self._form.store(value, "Error updating map state value"))
+        entry, kept = self._entry(key), self._keep(self.form.store(value, "Error updating map state value"))
         if held is None:
             self._set({entry: kept})
         else:

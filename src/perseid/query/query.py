@@ -130,6 +130,9 @@ class ProcessorQuery:
         seen = self._running.progress()
         return f"ProcessorQuery({self._name or self.id}: {seen.phase}, epoch {seen.epoch}, {seen.rows_in:,} rows in, {self._running.root})"
 
+    def _repr_html_(self) -> str:
+        return self._running._repr_html_()
+
     def _failed(self, why: str) -> StreamingQueryException:
         said = f"[STREAM_FAILED] Query [id = {self.id}, runId = {self.runId}] terminated with exception: {why}"
         return StreamingQueryException(said)

@@ -24,12 +24,14 @@ from perseid.query.micro_batches import InitialState, MicroBatches
 from perseid.query.query import ProcessorQuery
 from perseid.sinks.sink import Sink
 from perseid.spark.jobs import task_slots
+from perseid.transfer.spark_checkpoint import begin_from_spark
 from perseid.vocabulary import SLOTS
 
 if TYPE_CHECKING:
     from perseid.query.processed import ProcessedStream
 
 _CHECKPOINT = "checkpointlocation"
+_FROM = "perseid.from"
 _DEFAULT_FOLDER = "spark.sql.streaming.checkpointLocation"
 _OURS = {"perseid.shards": int, "perseid.hosts": int, "perseid.spares": int, "perseid.keep": int}
 _FORMATS = ("parquet", "json", "memory", "console", "noop")
@@ -78,7 +80,10 @@ class ProcessedStreamWriter:
         return replace(self, kind=source)
 
     def option(self, key: str, value: object) -> ProcessedStreamWriter:
-        """``checkpointLocation``, ``path``, ``numRows`` of the console, and Perseid's own, such as ``perseid.shards``."""
+        """``checkpointLocation``, ``path``, ``numRows`` of the console, and Perseid's own, such as ``perseid.shards``.
+
+        ``perseid.from`` is the checkpoint of a Spark query: on a new root, this one begins with its state and where it ended.
+        """
         text = str(value).lower() if isinstance(value, bool) else str(value)
         return replace(self, settings={**self.settings, key.lower(): text})
 
@@ -156,9 +161,9 @@ class ProcessedStreamWriter:
     def _start(self) -> ProcessorQuery:
         stream, spark = self.stream, self.stream.spark
         ours = {name.removeprefix("perseid."): self._number(name) for name in self.settings if name in _OURS}
-        unknown = [n for n in self.settings if n.startswith("perseid.") and n not in _OURS]
+        unknown = [n for n in self.settings if n.startswith("perseid.") and n not in (*_OURS, _FROM)]
         if unknown:
-            raise SettingsError(f"writeStream.option({unknown[0]!r}): Perseid has {', '.join(_OURS)}")
+            raise SettingsError(f"writeStream.option({unknown[0]!r}): Perseid has {', '.join((*_OURS, _FROM))}")
         folder, own = self._folder(spark)
         rows = MicroBatches(stream.rows.df, self.available_now)
         app = App(re.sub(r"[^A-Za-z0-9_-]", "_", self.name or "transform-with-state")[:100])
@@ -167,6 +172,8 @@ class ProcessedStreamWriter:
             out = out.transform(f"{name}-{number}", step)
         out.sink("out", self._sink(spark))
         try:
+            if _FROM in self.settings:
+                begin_from_spark(spark, self.settings[_FROM], folder, app.graph)
             running = app.start(
                 spark,
                 root=folder,

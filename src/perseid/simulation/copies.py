@@ -62,8 +62,9 @@ class CopyLines:
         received = []
         for one in shards:
             image: Any = one.image
-            state, answers = image
-            received.append(Received(one.entry, Live(one.entry.shard, state), dict(answers)))
+            before, state, answers = image
+            live = Live(one.entry.shard, state) if one.entry.since is None else None
+            received.append(Received(one.entry, live, (before, state), dict(answers)))
         entries = tuple([one.entry for one in shards])
         message = msg.CopyShards(command.number, entries, command.back, command.answers)
         refusal = other.logic.take_copy(message, received, STATE_BYTES, 1)

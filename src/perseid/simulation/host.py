@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from perseid.engine import events as on
 from perseid.engine.host import HostMachine
@@ -31,6 +31,7 @@ from perseid.engine.messages import (
 )
 from perseid.engine.messages import Snapshot as TakeSnapshot
 from perseid.errors import StorageFailed
+from perseid.simulation.checkers import broken
 from perseid.simulation.copies import CopyLines
 from perseid.simulation.disk import Came
 from perseid.simulation.root import Snapshot
@@ -265,8 +266,17 @@ class HostWorld:
 
     # -- second copies --------------------------------------------------------------------------------------------
 
-    def capture(self, shard: Live, answers: Mapping[Epoch, State]) -> tuple[State, dict[Epoch, State]]:
-        return shard.state, dict(answers)
+    def capture(
+        self, shard: Live, answers: Mapping[Epoch, State], before: object
+    ) -> tuple[tuple[object, State, dict[Epoch, State]], State]:
+        return (before, shard.state, dict(answers)), shard.state
+
+    def change(self, shard: Live, changes: object) -> None:
+        both: Any = changes
+        before, now = both
+        if shard.state != before:
+            broken("copies", f"shard {shard.shard}: changes to another state than the copy has")
+        shard.state = now
 
     def send_copy(self, command: SendCopy, shards: Sequence[Captured]) -> None:
         self._lines.send(command, shards)

@@ -7,13 +7,13 @@ stream       any spark.readStream DataFrame                                prese
 open_loop    a generator or table whose rows do not wait                   what is dropped is written down
 
 A source of your own is any object with the methods of ``Source``. It is given ``Offset`` numbers, and a folder of its own in a ``Store``.
-``UnorderedSource``, ``GrowingSource`` and ``PendingSource`` are further methods that a source may have.
+``UnorderedSource``, ``GrowingSource``, ``WaitingSource`` and ``PendingSource`` are further methods that a source may have.
 """
 
 from perseid.sources.files import files
 from perseid.sources.generator import generator
 from perseid.sources.open_loop import open_loop
-from perseid.sources.source import GrowingSource, PendingSource, Source, UnorderedSource
+from perseid.sources.source import GrowingSource, PendingSource, Source, UnorderedSource, WaitingSource
 from perseid.sources.stream import stream
 from perseid.sources.table import table
 from perseid.storage.store import Store
@@ -26,6 +26,7 @@ __all__ = [
     "Source",
     "Store",
     "UnorderedSource",
+    "WaitingSource",
     "files",
     "generator",
     "open_loop",

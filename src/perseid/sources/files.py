@@ -171,6 +171,9 @@ class Files:
     def rows(self, start: Offset, end: Offset) -> int | None:
         return self._rows_before[end] - self._rows_before[start] if self.format == "parquet" else None
 
+    def waiting(self, start: Offset) -> int:
+        return self._rows_before[-1] - self._rows_before[start]
+
     def finished(self, start: Offset) -> bool:
         return False
 

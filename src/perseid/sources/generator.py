@@ -116,6 +116,10 @@ class Generator:
     def rows(self, start: Offset, end: Offset) -> int | None:
         return end - start
 
+    def waiting(self, start: Offset) -> int:
+        due = self._due if self.total is None else min(self._due, self.total)
+        return max(0, due - start) if self.rate is not None else 0
+
     def finished(self, start: Offset) -> bool:
         return self.total is not None and start >= self.total
 

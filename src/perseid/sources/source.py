@@ -79,6 +79,14 @@ class GrowingSource(Source, Protocol):
 
 
 @runtime_checkable
+class WaitingSource(Source, Protocol):
+    """A source that knows how much of it waits to be admitted."""
+
+    def waiting(self, start: Offset) -> int:
+        """Rows at or after ``start`` that are known to be there, without looking anew: of lines about, of others exactly."""
+
+
+@runtime_checkable
 class PendingSource(Source, Protocol):
     """A source that something else fills, which takes a moment: what is there now may not have arrived yet."""
 

@@ -118,6 +118,9 @@ class StreamSource:
     def rows(self, start: Offset, end: Offset) -> int | None:
         return self._rows_before[end] - self._rows_before[start]
 
+    def waiting(self, start: Offset) -> int:
+        return self._rows_before[-1] - self._rows_before[start]
+
     def finished(self, start: Offset) -> bool:
         query = self._query
         if query is None or query.isActive or not self.available_now:

@@ -105,6 +105,9 @@ class TableSource:
     def rows(self, start: Offset, end: Offset) -> int | None:
         return end - start
 
+    def waiting(self, start: Offset) -> int:
+        return self._total - start
+
     def finished(self, start: Offset) -> bool:
         return start >= self._total
 

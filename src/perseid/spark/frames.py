@@ -239,7 +239,7 @@ class EpochFrames:
             return frames.stream(StreamName(name), self._admitted.epoch, self._routing, again=self._recall)
         match node:
             case SourceNode():
-                source, (start, end) = node.source, self._admitted.slices[SourceName(node.name)]
+                source, (start, end) = node.source, self._admitted.slice_of(SourceName(node.name))
                 if node.name in frames.compiled.unordered and isinstance(source, UnorderedSource):
                     return source.read_unordered(start, end)
                 return source.read(start, end)

@@ -193,7 +193,7 @@ class UnitWorker:
         if not isinstance(source, MalformedSource):
             return False
         for admitted in epochs:
-            start, end = admitted.slices[SourceName(node.name)]
+            start, end = admitted.slice_of(SourceName(node.name))
             if expected and not source.expects_malformed(start, end):
                 continue
             aside = source.set_aside(start, end)
@@ -242,7 +242,8 @@ class UnitWorker:
         return on.ReplayFinished(self._name, command.attempt)
 
     def _rows(self, admitted: Admitted) -> int:
-        known = [n.source.rows(*admitted.slices[n.name]) for n in self._graph.sources if n.unit == self._unit.name]  # type: ignore[index]
+        mine = [node for node in self._graph.sources if node.unit == self._unit.name]
+        known = [node.source.rows(*admitted.slice_of(SourceName(node.name))) for node in mine]
         return sum(count or 0 for count in known)
 
     def _feed_without_malformed(self, command: do.ReplayShards, group: list[Admitted]) -> None:

@@ -45,6 +45,7 @@ class Pair:
     target: HostId | None = None  # of a launch
     stands: Epoch = Epoch(0)  # both hosts have the state of this epoch, or a later one
     silent: dict[HostId, int] = field(default_factory=dict)  # since when
+    why: str = ""  # the newest one was taken for silent
     heard_ms: int = 0  # when one that was silent was heard again
     number: int = 0  # of the last state that was sent
     failures: int = 0  # in a row
@@ -80,9 +81,10 @@ class Pair:
     def handle(self, event: on.Event, now_ms: int) -> tuple[do.Command, ...]:
         """Take in an event, and say what is to be done."""
         match event:
-            case on.HostSilent(host, misses):
+            case on.HostSilent(host, misses, why):
                 if host in (self.primary, self.copy) and misses >= (self.standby.misses or 1):
                     self.silent.setdefault(host, now_ms)
+                    self.why = why
             case on.HostHeard(host):
                 if self.silent.pop(host, None) is not None:
                     self.heard_ms = now_ms

@@ -138,7 +138,7 @@ def _by_value_pickler() -> Any:
 
 
 def _class_named(module: str, qualname: str, by_value: bytes) -> Any:
-    found = found_moved(module, qualname) or _find(module, qualname)
+    found = found_moved(module, qualname) or known_class(module, qualname)
     if found is None:
         found = _known[(module, qualname)] = pickle.loads(by_value)
     return completed(found)
@@ -153,13 +153,14 @@ class Unpickler(pickle.Unpickler):
             try:
                 found = super().find_class(module, name)
             except (AttributeError, ImportError):
-                found = _find(module, name)
+                found = known_class(module, name)
                 if found is None:
                     raise
         return completed(found)
 
 
-def _find(module: str, qualname: str) -> Any | None:
+def known_class(module: str, qualname: str) -> Any | None:
+    """A class that this process has, by its name; classes of the user's script are those of the operators that run here."""
     found = _known.get((module, qualname))
     if found is None:
         found = cast(Any, sys.modules.get(module))

@@ -12,28 +12,19 @@ Parts refer to the values of the whole, they do not copy them: whoever goes on w
 
 from __future__ import annotations
 
-import copy
-import datetime
-import decimal
 import heapq
-import struct
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
-
-from perseid.errors import GraphError, OperatorFailed
+from perseid.errors import OperatorFailed
 from perseid.state.buffer import merge_buffer_state
 from perseid.state.fields import StateField, fields_of
+from perseid.state.key_parts import KeyParts, emptied
 from perseid.state.shard_state import ShardState
-from perseid.state.slots import slot_of, slots_of
 from perseid.state.spilled import Spilled
-from perseid.vocabulary import SLOTS, SlotRange
-
-_OUTSIDE = -1
-_PLAIN: dict[type, str] = {str: "string", int: "int64"}
+from perseid.vocabulary import SlotRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +76,7 @@ def partition_processing_state(
     require_divisible(operator, name)
     captured, keyed = state.processing, state.processing["keyed"]
     types = tuple(keyed["key_types"]) if keyed is not None and keyed["key_types"] else key_types
-    cut = _Cut(name, ranges, state.slots, types)
+    cut = KeyParts(name, ranges, state.slots, types)
     fields = _cut_fields(captured["fields"], fields_of(operator), cut)
     timers = cut.listed("a timer", captured["timers"], lambda timer: timer[0])
     keyeds = [None] * len(ranges) if keyed is None else _cut_keyed(keyed, cut)
@@ -133,88 +124,7 @@ def require_divisible(operator: Any, name: str) -> None:
         raise OperatorFailed(f"operator '{name}': its state cannot be cut by key: " + "; ".join(found))
 
 
-class _Cut:
-    """Key → part, with a refusal for what is no key of this shard."""
-
-    def __init__(self, name: str, ranges: Sequence[SlotRange], slots: SlotRange, types: Sequence[str] | None) -> None:
-        self.name, self.parts, self._slots = name, len(ranges), slots
-        self._types = None if types is None else tuple(types)
-        self._table = [_OUTSIDE] * SLOTS
-        for index, (first, last) in enumerate(ranges):
-            self._table[first:last] = [index] * (last - first)
-
-    def part_of(self, key: Hashable, what: str) -> int:
-        """The part of one key."""
-        return self.parts_of([key], what)[0]
-
-    def parts_of(self, keys: Sequence[Hashable], what: str) -> list[int]:
-        """The part of each key. Raises ``OperatorFailed`` for one that is no key of this shard."""
-        found = self._quickly(keys)
-        if found is None or _OUTSIDE in found:
-            found = [self._find(key, what) for key in keys]  # tells which key, and what is wrong with it
-        return found
-
-    def _quickly(self, keys: Sequence[Hashable]) -> list[int] | None:
-        """All keys at once, if they are plain: texts and integers of string and long columns."""
-        classes = set(map(type, keys))
-        if classes == {tuple}:
-            tuples = cast("Sequence[tuple[object, ...]]", keys)
-            if len(set(map(len, tuples))) != 1:
-                return None
-            kinds = [
-                _PLAIN.get(found.pop()) if len(found) == 1 else None
-                for found in (set(map(type, c)) for c in zip(*tuples, strict=True))
-            ]
-        else:
-            kinds = [_PLAIN.get(classes.pop()) if len(classes) == 1 else None]
-        if None in kinds or self._types not in (None, tuple(kinds)):
-            return None
-        try:
-            table = self._table
-            return [table[slot] for slot in slots_of(keys, self._types)]
-        except (OverflowError, struct.error):
-            return None
-
-    def _find(self, key: Hashable, what: str) -> int:
-        columns = tuple(map(_plain, key)) if isinstance(key, tuple) else (_plain(key),)
-        if self._types is not None and (len(columns) != len(self._types) or not all(map(_fits, columns, self._types))):
-            raise self._refusal(key, what, f"the operator's key columns are ({', '.join(self._types)})")
-        try:
-            slot = slot_of(*columns, types=self._types)
-        except (GraphError, OverflowError, ValueError, struct.error) as error:
-            raise self._refusal(key, what, f"which is none of the operator's: {error}") from error
-        part = self._table[slot]
-        if part == _OUTSIDE:
-            first, last = self._slots
-            raise self._refusal(
-                key, what, f"which lies in slot {slot}; this shard holds the slots from {first} to {last - 1}"
-            )
-        return part
-
-    def _refusal(self, key: Hashable, what: str, why: str) -> OperatorFailed:
-        return OperatorFailed(
-            f"operator '{self.name}': {what} has the key {key!r:.80}, {why}; only what is keyed by the operator's key can be"
-            " cut: use state(split=…, merge=…) for other fields"
-        )
-
-    def mapping(self, what: str, whole: Any) -> list[Any]:
-        """A dict by key, of whatever class, as one of that class for each part."""
-        if isinstance(whole, Spilled):
-            return whole.cut(self.parts, lambda keys: self.parts_of(keys, what))
-        parts = [_emptied(whole) for _ in range(self.parts)]
-        keys = list(whole)
-        for key, part in zip(keys, self.parts_of(keys, what), strict=True):
-            parts[part][key] = whole[key]
-        return parts
-
-    def listed(self, what: str, whole: Sequence[Any], key_of: Callable[[Any], Hashable]) -> list[list[Any]]:
-        parts: list[list[Any]] = [[] for _ in range(self.parts)]
-        for item, part in zip(whole, self.parts_of([key_of(item) for item in whole], what), strict=True):
-            parts[part].append(item)
-        return parts
-
-
-def _cut_fields(values: dict[str, Any], fields: dict[str, StateField], cut: _Cut) -> list[dict[str, Any]]:
+def _cut_fields(values: dict[str, Any], fields: dict[str, StateField], cut: KeyParts) -> list[dict[str, Any]]:
     parts: list[dict[str, Any]] = [{} for _ in range(cut.parts)]
     for name, value in values.items():
         field = fields[name]
@@ -232,11 +142,11 @@ def _cut_fields(values: dict[str, Any], fields: dict[str, StateField], cut: _Cut
     return parts
 
 
-def _part(index: int, cut: _Cut, what: str) -> Part:
+def _part(index: int, cut: KeyParts, what: str) -> Part:
     return Part(index, cut.parts, lambda key: cut.part_of(key, what) == index)
 
 
-def _cut_keyed(keyed: dict[str, Any], cut: _Cut) -> list[dict[str, Any]]:
+def _cut_keyed(keyed: dict[str, Any], cut: KeyParts) -> list[dict[str, Any]]:
     values = cut.mapping("a value", keyed["values"])
     touched = cut.mapping("a value", keyed["touched"])  # insertion keeps the order of touching
     return [{**keyed, "values": v, "touched": t} for v, t in zip(values, touched, strict=True)]
@@ -267,7 +177,7 @@ def _joined(parts: Sequence[Any], where: str) -> Any:
             return Spilled.joined(parts)
         except ValueError as error:
             raise OperatorFailed(f"{where}: {error}") from error
-    whole = _emptied(parts[0])
+    whole = emptied(parts[0])
     for index, part in enumerate(parts):
         for key, value in part.items():
             if key in whole:
@@ -276,15 +186,6 @@ def _joined(parts: Sequence[Any], where: str) -> Any:
                 )
             whole[key] = value
     return whole
-
-
-def _emptied(whole: dict[Any, Any]) -> dict[Any, Any]:
-    """An empty dict of the same class: a defaultdict keeps its factory."""
-    if type(whole) is dict:
-        return {}
-    same = copy.copy(whole)
-    same.clear()
-    return same
 
 
 def _require_cover(slots: SlotRange, ranges: Sequence[SlotRange]) -> None:
@@ -299,29 +200,3 @@ def _require_cover(slots: SlotRange, ranges: Sequence[SlotRange]) -> None:
     raise OperatorFailed(
         f"expected slot ranges that cover {slots[0]} to {slots[1] - 1} without gap or overlap, got {list(ranges)}"
     )
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's scalars as Python's: a dict finds the one by the other."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _fits(value: Any, kind: str) -> bool:
-    """Whether a value can be that of a key column of this type."""
-    if value is None:
-        return True
-    if kind.startswith(("timestamp", "date")):
-        return isinstance(value, datetime.datetime) == kind.startswith("timestamp") and isinstance(value, datetime.date)
-    if kind.startswith("time"):  # of the day
-        return isinstance(value, datetime.time)
-    if kind == "bool" or isinstance(value, bool):
-        return kind == "bool" and isinstance(value, bool)
-    if kind.startswith(("int", "uint")):
-        return isinstance(value, int)
-    if kind.startswith("decimal"):
-        return isinstance(value, (decimal.Decimal, int))
-    if kind in ("float", "double", "halffloat"):
-        return isinstance(value, (float, int))
-    if "string" in kind:
-        return isinstance(value, str)
-    return isinstance(value, (bytes, bytearray, memoryview)) if "binary" in kind else True

@@ -37,7 +37,11 @@ _LIMITS = Limits()
 
 
 class Journal:
-    """The journal of one generation of the driver. Many threads may record."""
+    """The journal of one generation of the driver. Many threads may record.
+
+    ``continued``, where it is set, says what every segment but the first begins with: a record for readers of that segment alone, since
+    those before it are read later, or were dropped.
+    """
 
     def __init__(
         self,
@@ -61,6 +65,8 @@ class Journal:
         self._flushing = threading.Lock()
         self._segment: Segment | None = None
         self._bytes = self._appends = 0  # of the segment
+        self.continued: Callable[[], tuple[str, dict[str, Any]]] | None = None
+        self._continues = False  # the next thing to be written is what ``continued`` says
         self._unsealed: list[Segment] = []  # closed, and still many objects
         self._tidy_before: Segment | None = None
         self._tidying: threading.Thread | None = None
@@ -92,10 +98,11 @@ class Journal:
                 lines.insert(0, b'{"seq":%d,%b' % (before, said))
             if not lines:
                 return
-            data = b"".join(lines)
             try:
                 segment, closed = self._writable()
+                data = b"".join([self._first(), *lines])
                 self._store.append(segment.path, data, durable=False)
+                self._continues = False
             except BaseException:
                 with self._adding:
                     kept = [*lines[1 if dropped else 0 :], *self._lines]
@@ -114,6 +121,16 @@ class Journal:
         if (tidying := self._tidying) is not None:
             tidying.join(10.0)
 
+    def _first(self) -> bytes:
+        """What a segment begins with, where one has just begun."""
+        if not self._continues or self.continued is None:
+            return b""
+        with self._adding:
+            self._number += 1
+            number = self._number
+        kind, fields = self.continued()
+        return b'{"seq":%d,%b' % (number, self._line(kind, fields))
+
     def _line(self, kind: str, fields: dict[str, Any]) -> bytes:
         """A record as JSON but for its beginning, its number."""
         entry = {"at_ms": self._now_ms(), "kind": kind, "generation": self._generation, **fields}
@@ -127,7 +144,7 @@ class Journal:
             part = max((s.part for s in there if s.generation == self._generation), default=0) + 1
             self._unsealed += [s for s in there if s.generation < self._generation][-1:]
         elif self._bytes >= self._limits.segment_bytes or (self._remote and self._appends >= APPENDS):
-            part = segment.part + 1
+            part, self._continues = segment.part + 1, True
             self._unsealed.append(segment)
         else:
             return segment, False
@@ -164,11 +181,20 @@ class Journal:
 class JournalReader:
     """Reads the journal of a root, again and again: every record once.
 
-    ``in_detail``: kinds that are left out where the journal is old, so that a long one is read fast.
+    ``in_detail``: kinds that are left out where the journal is old, so that a long one is read fast. ``newest_bytes``: it begins with
+    the segment that so many of the newest bytes lie behind.
     """
 
-    def __init__(self, store: Store, folder: str = layout.JOURNALS, *, in_detail: Collection[str] = ()) -> None:
-        self._store, self._folder = store, folder
+    def __init__(
+        self,
+        store: Store,
+        folder: str = layout.JOURNALS,
+        *,
+        in_detail: Collection[str] = (),
+        newest_bytes: int | None = None,
+    ) -> None:
+        self._store, self._folder, self._newest_bytes = store, folder, newest_bytes
+        self._first: Segment | None = None  # before it nothing is read
         kinds = "|".join(map(re.escape, in_detail)).encode()
         self._detail = (
             re.compile(rb'^\{"seq":\d+,"at_ms":\d+,"kind":"(?:%b)"[^\n]*\n' % kinds, re.MULTILINE) if kinds else None
@@ -177,6 +203,20 @@ class JournalReader:
         self._seen: dict[Generation, set[int]] = {}
         self._read: dict[Segment, int] = {}  # bytes of segments, as they were read
         self._inodes: dict[Segment, int] = {}
+        self._torn: dict[Segment, int] = {}  # lines that are no records
+        self._unended: set[Segment] = set()  # their last line has no end
+        self._newest: Segment | None = None
+
+    @property
+    def torn(self) -> int:
+        """Lines that could not be read: torn by a crash, or damaged. A last line without its end may still be written; it counts when
+        another segment follows."""
+        return sum(self._torn.values()) + len(self._unended - {self._newest})
+
+    @property
+    def leaves_out(self) -> bool:
+        """Is there more of the journal than it reads, as ``newest_bytes`` said?"""
+        return self._first is not None
 
     def new(self) -> Iterator[dict[str, Any]]:
         """The records that were not read before, in all generations, oldest first. Lines that cannot be read are skipped.
@@ -198,30 +238,40 @@ class JournalReader:
 
     def _listed(self) -> list[Segment]:
         """Listed twice: a listing may miss a file that is replaced at that moment."""
-        return sorted({*segments(self._store, self._folder), *segments(self._store, self._folder)})
+        listed = sorted({*segments(self._store, self._folder), *segments(self._store, self._folder)})
+        if self._newest_bytes is not None:
+            older = self._older_than(self._newest_bytes, listed)
+            self._first = listed[len(older)] if older else None
+            self._newest_bytes = None
+        self._newest = listed[-1] if listed else None
+        return listed if self._first is None else [segment for segment in listed if segment >= self._first]
 
     def _unseen(self, segment: Segment) -> Iterator[dict[str, Any]]:
         if segment in self._read and self._store.size(segment.path) == self._read[segment]:
             return
-        data, end = self._appended(segment)
+        data, begin, end, unended = self._appended(segment)
+        torn = self._torn.get(segment, 0) if begin else 0
         if self._detail is not None and segment in self._briefly:
             data = self._detail.sub(b"", data)
         for entry in _entries(data):
             try:
                 number, seen = entry.pop("seq"), self._seen.setdefault(entry["generation"], set())
             except (KeyError, TypeError, AttributeError):
+                torn += 1
                 continue
             if number not in seen:
                 seen.add(number)
                 yield entry
-        self._read[segment] = end
+        self._read[segment], self._torn[segment] = end, torn
+        (self._unended.add if unended else self._unended.discard)(segment)
 
-    def _appended(self, segment: Segment) -> tuple[bytes, int]:
-        """What was not read yet, up to the last whole line, and where that ends. On a local root only that is read; where the file is
-        another one than before (it was merged), all of it."""
+    def _appended(self, segment: Segment) -> tuple[bytes, int, int, bool]:
+        """What was not read yet, up to the last whole line, where that begins and where it ends, and whether there is a piece of a line
+        behind it. On a local root only that is read; where the file is another one than before (it was merged), all of it."""
         if self._store.local is None:
             data = self._store.read(segment.path)
-            return data, len(data)
+            whole = data.rfind(b"\n") + 1
+            return data[:whole], 0, len(data), whole < len(data)
         with (self._store.local / segment.path).open("rb") as file:
             inode, begin = os.fstat(file.fileno()).st_ino, 0
             if self._inodes.get(segment) == inode:
@@ -230,31 +280,35 @@ class JournalReader:
             file.seek(begin)
             data = file.read()
         whole = data.rfind(b"\n") + 1
-        return data[:whole], begin + whole
+        return data[:whole], begin, begin + whole, whole < len(data)
 
     def _old(self, listed: Sequence[Segment]) -> set[Segment]:
         """All but those that hold the newest bytes."""
-        if self._detail is None:
-            return set()
-        total, old = 0, set()
-        for segment in reversed(listed):
-            if total > DETAILED:
-                old.add(segment)
+        return set(self._older_than(DETAILED, listed)) if self._detail is not None else set()
+
+    def _older_than(self, newest_bytes: int, listed: Sequence[Segment]) -> list[Segment]:
+        """Segments that lie before so many of the newest bytes."""
+        total = 0
+        for number in reversed(range(len(listed))):
+            if total > newest_bytes:
+                return list(listed[: number + 1])
             with suppress(FileNotFoundError):
-                total += self._store.size(segment.path)
-        return old
+                total += self._store.size(listed[number].path)
+        return []
 
 
 def _entries(data: bytes) -> Iterator[Any]:
-    """Every line that can be read. All at once is three times as fast; where a line is torn, line by line."""
+    """Every line; None where it cannot be read. All at once is three times as fast; where a line is torn, line by line."""
     try:
         yield from json.loads(b"[%b]" % b",".join(data.split(b"\n")[:-1]))
         return
     except ValueError:
         pass
-    for line in data.split(b"\n"):
-        with suppress(ValueError):
+    for line in filter(None, data.split(b"\n")):
+        try:
             yield json.loads(line)
+        except ValueError:
+            yield None
 
 
 def read_journal(store: Store) -> Iterator[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """The checkpoint before a change of the code, kept until a person lets it go, so that the old code can come back.
 
-Invariant: while it is kept, neither it nor what follows it in the ledger and in the sources is trimmed.
+Invariant: while it is kept, neither it nor what follows it in the ledger and in the sources is trimmed (``driver.way_back``).
 """
 
 from __future__ import annotations

@@ -69,6 +69,15 @@ class Ledger:
         return ledger
 
     @classmethod
+    def begin(cls, store: Store, lease: Lease, base: Trimmed) -> None:
+        """Begin the ledger of a root with imported state: as if all up to an epoch had been done, and trimmed. Nothing else is in it."""
+        lease.check()
+        found = _newest(store)
+        accepts = {"generation": found.generation, "line": found.line} if found is not None else None
+        ledger = cls(store, lease, Index(base), found.line if found is not None else 0)
+        ledger._rewrite(ledger._index, (), accepts)
+
+    @classmethod
     def view(cls, store: Store) -> Ledger:
         """The ledger as it is now, to be read only; needs no lease."""
         found = _newest(store)
@@ -110,6 +119,11 @@ class Ledger:
     def committed(self, unit: UnitName) -> Epoch:
         """The last epoch the unit has committed; 0 if none."""
         return self._index.committed.get(unit, Epoch(0))
+
+    @property
+    def committed_units(self) -> Mapping[UnitName, Epoch]:
+        """By unit, the last epoch it has committed."""
+        return dict(self._index.committed)
 
     def offset(self, source: SourceName) -> Offset:
         """Where the source's next slice begins; 0 if it never had one."""

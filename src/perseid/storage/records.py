@@ -36,6 +36,10 @@ class Admitted:
         content = json.dumps([int(self.epoch), int(self.time_ms), slices, *more], separators=(",", ":"))
         object.__setattr__(self, "digest", xxhash.xxh3_64_hexdigest(content.encode()))
 
+    def slice_of(self, source: SourceName) -> tuple[Offset, Offset]:
+        """What it has of a source; nothing of one that was not there yet."""
+        return self.slices.get(source, (Offset(0), Offset(0)))
+
 
 @dataclass(frozen=True)
 class Committed:

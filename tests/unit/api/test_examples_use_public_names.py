@@ -28,7 +28,7 @@ def is_public(module: str) -> bool:
 def test_an_example_imports_only_public_names(example: Path) -> None:
     for node in ast.walk(ast.parse(example.read_text())):
         if isinstance(node, ast.Import):
-            found = [(alias.name, None) for alias in node.names]
+            found: list[tuple[str, str | None]] = [(alias.name, None) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             found = [(node.module or "", alias.name) for alias in node.names]
         else:

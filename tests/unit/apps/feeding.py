@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,7 +18,8 @@ class Fed:
     """One shard of an operator, its results, and the size of its state after every epoch."""
 
     def __init__(self, operator: Operator, event_time: EventTime | None = None) -> None:
-        self.shard, self.event_time = fresh(operator), event_time
+        self.shard: Any = fresh(operator)
+        self.event_time = event_time
         self.sizes: list[int] = []
         self.results: list[pa.Table] = []
         self._newest_ms: int | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +28,7 @@ SETS = [
 ]
 
 
-def chain(seven: bool = False) -> list[Operator]:
+def chain(seven: bool = False) -> list[Any]:
     operators = [TollCalculator(), TollAssessment(), BalanceAccount()] if seven else [TollCalculator(), Accounts()]
     return [fresh(operator) for operator in operators]
 

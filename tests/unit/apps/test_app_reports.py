@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,9 +17,9 @@ from perseid.apps.results import Report
 from perseid.apps.tmi.traces import write_traces
 
 
-def committed(folder: Path, rows: list[dict[str, object]]) -> None:
+def committed(folder: Path, rows: Sequence[Mapping[str, object]]) -> None:
     """Rows as a parquet sink leaves them, in two epochs."""
-    table = pa.Table.from_pylist(rows)
+    table = pa.Table.from_pylist([*rows])
     for epoch, part in ((9, table.slice(0, 1)), (10, table.slice(1))):
         (folder / f"epoch={epoch}").mkdir(parents=True)
         pq.write_table(part, folder / f"epoch={epoch}" / "part-0.parquet")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -84,7 +85,8 @@ def test_the_same_seed_makes_the_same_traffic_and_its_load_rises_to_the_peak() -
 def test_a_key_table_finds_what_was_put_in_and_grows() -> None:
     random = np.random.default_rng(0)
     dtype = np.dtype([("key", "i8"), ("value", "i8")])
-    table, fill, known = key_table.new_table(dtype), key_table.Fill(), {}
+    table, fill = key_table.new_table(dtype), key_table.Fill()
+    known: dict[int, None] = {}
     for _ in range(30):
         keys = random.integers(1, 5_000, 400)
         table, places = fill.put(table, keys)
@@ -97,6 +99,10 @@ def test_a_key_table_finds_what_was_put_in_and_grows() -> None:
     assert len(key_table.taken(table)) == len(known) <= len(table) // 2
 
 
+def _in_half(half: int, key: object) -> bool:
+    return hash(key) % 2 == half
+
+
 def test_state_that_is_split_by_road_and_merged_again_says_the_same() -> None:
     traffic = generate.Traffic(xways=3, seconds=200, first_rate=10, peak_rate=40, crash_every_s=20)
     tables = list(generate.seconds(traffic))
@@ -105,7 +111,7 @@ def test_state_that_is_split_by_road_and_merged_again_says_the_same() -> None:
     answers(whole, one)
     answers(cut_up, one)
     calculator, accounts = cut_up
-    parts = [Part(n, 2, lambda key, n=n: hash(key) % 2 == n) for n in range(2)]
+    parts = [Part(n, 2, partial(_in_half, n)) for n in range(2)]
     merged = fresh(TollCalculator())
     merged.cars = key_table.merged([split_cars(calculator.cars, part) for part in parts])
     merged.traffic = merge_traffic([split_traffic(calculator.traffic, part) for part in parts])

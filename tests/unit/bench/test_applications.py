@@ -11,7 +11,8 @@ from perseid.state.operator_state import fresh
 
 def test_the_count_equals_an_independent_one_with_and_without_combining():
     random = np.random.default_rng(7)
-    plain, combined, expected = fresh(Count()), fresh(CombinedCount()), Counter()
+    plain, combined = fresh(Count()), fresh(CombinedCount())
+    expected = Counter[int]()
     for _ in range(5):
         keys = random.integers(0, 50, 200)
         expected.update(keys.tolist())

@@ -22,7 +22,7 @@ from perseid.bench.road.traffic import Road, make_feed
 from perseid.state.operator_state import fresh, run_epoch
 from perseid.vocabulary import Epoch
 
-ROAD = Road(xways=6, ramp_s=8, peak_s=3)
+ROAD = Road(xways=2, ramp_s=8, peak_s=3)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def written(answers: pa.Table, folder: Path) -> Path:
 def test_the_load_rises_to_the_benchmarks_peak_and_stays(feed: Path) -> None:
     rows = [one.rows for one in Feed(feed).slices if one.second >= 0]
     assert rows[: ROAD.ramp_s] == sorted(rows[: ROAD.ramp_s])
-    assert rows[0] < 6 * 20 and min(rows[ROAD.ramp_s - 1 :]) >= 6 * 1_700
+    assert rows[0] < ROAD.xways * 20 and min(rows[ROAD.ramp_s - 1 :]) >= ROAD.xways * 1_700
 
 
 def test_traffic_that_is_there_is_not_made_again_and_other_traffic_replaces_it(tmp_path: Path) -> None:

@@ -239,10 +239,21 @@ def test_a_cycle_of_the_state_is_a_whole_number_of_epochs(plan):
         Town.of(plan.scale, 0),
     )
     cycle = {"tmi": city.rows(1), "bcp": campus.rows(1), "signalguru": town.rows(1)}[plan.app]
-    assert (
-        CATALOGUE[plan.app].epoch_rows(scale=plan.scale, minutes=plan.minutes, parts=plan.parts[0]) * plan.parts[0]
-        == cycle
-    )
+    rows = CATALOGUE[plan.app].epoch_rows
+    for parts in plan.parts:
+        assert rows(scale=plan.scale, minutes=plan.minutes, parts=parts) * parts == cycle
+
+
+@pytest.mark.parametrize("plan", FULL, ids=lambda plan: plan.app)
+@pytest.mark.parametrize("alone_s", [0.05, 0.2, 0.5])  # of an epoch without rows
+@pytest.mark.parametrize("rows_s", [0.1, 0.5, 1.0, 2.0, 5.0])  # of an epoch's rows
+def test_what_a_comparison_needs_fits_into_its_time_on_slow_machines_too(plan, alone_s, rows_s):
+    fitted = plan.fitted(alone_s + rows_s)
+    epoch_s = alone_s + rows_s * fitted.scale / plan.scale * plan.parts[0] / fitted.parts[0]
+    needed_s, all_s = fitted.expected_s(epoch_s, around_s=10.0)
+    warm_up_s = 40.0 + (plan.parts[0] + 2) * (alone_s + rows_s)
+    assert warm_up_s + needed_s <= plan.budget_s and needed_s < all_s
+    assert [case.cycles for case in fitted.cases()][:1] == [4.0], "of all four cycles"
 
 
 def test_a_storage_as_the_papers_takes_the_state_in_22_percent_of_a_period():

@@ -217,7 +217,13 @@ def test_what_a_peer_sent_is_not_taken_from_it_when_it_comes_back(servers: Calla
 
     relay = Relay(server.address, reflect)
     run = relay._pass_on
-    relay._pass_on = lambda side, one, other: (back.append(one) if side == "client" else None, run(side, one, other))[1]  # type: ignore[method-assign,assignment,return-value]
+
+    def pass_on(side: str, one: socket.socket, other: socket.socket) -> None:
+        if side == "client":
+            back.append(one)
+        run(side, one, other)
+
+    relay._pass_on = pass_on  # type: ignore[method-assign]
     connection = connect(relay.address("host"), SECRET, "epochs")
     connection.send({"kind": "stop"})
     with pytest.raises(NotAuthentic, match="was not sent so"):
@@ -310,7 +316,8 @@ def test_one_that_belongs_here_comes_again_when_it_is_shown_out(servers: Callabl
                         accept(sock, SECRET, "host", ("epochs",))
 
         threading.Thread(target=run, daemon=True).start()
-        connect(Address(*door.getsockname(), name="host"), SECRET, "epochs").close()
+        host, port = door.getsockname()
+        connect(Address(host, port, name="host"), SECRET, "epochs").close()
     assert turned_away == 3
     server.close()
 

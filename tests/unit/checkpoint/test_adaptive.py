@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 from curves import Curve, Run, adaptive, drive, polyline, random_sawteeth, sawtooth, shard
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perseid.checkpoint.adaptive import PONDER_MS
@@ -42,30 +42,19 @@ def after(run: Run, begin_ms: int) -> Run:
     return Run(taken=[t for t in run.taken if t[0] > begin_ms])
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_checkpoints_are_smaller_than_those_of_parallel_and_near_the_oracles(seed: int) -> None:
-    curves = random_sawteeth(seed, count=1 + seed % 4)
-    until = 40 * PERIOD
-    chosen = after(drive(adaptive(curves), curves, until), PROFILING)
-    fixed = after(drive(FixedPeriod(PERIOD, 0), curves, until), PROFILING)
-    best = after(drive(oracle(curves, until), curves, until), PROFILING)
-    assert best.mean_bytes <= chosen.mean_bytes <= fixed.mean_bytes * 1.02
-    gained = (fixed.mean_bytes - chosen.mean_bytes) / (fixed.mean_bytes - best.mean_bytes)
-    assert gained > 0.5, f"only {gained:.0%} of what is to be gained"
-
-
-def test_on_the_whole_nearly_all_of_the_oracles_gain_is_had() -> None:
-    """The paper: checkpoint time -66 % against parallel, the oracle -69 %."""
+@pytest.mark.parametrize("seeds", [range(16), pytest.param(range(16, 56), marks=pytest.mark.slow)])
+def test_checkpoints_are_smaller_than_those_of_parallel_and_near_the_oracles(seeds: range) -> None:
+    """The paper: checkpoint time -66 % against parallel, the oracle -69 %. More than half of that each time, nearly all on the whole."""
     totals = Counter[str]()
-    for seed in range(40):
+    for seed in seeds:
         curves = random_sawteeth(seed, count=1 + seed % 4)
         until = 40 * PERIOD
-        for name, policy in (
-            ("adaptive", adaptive(curves)),
-            ("parallel", FixedPeriod(PERIOD, 0)),
-            ("oracle", oracle(curves, until)),
-        ):
-            totals[name] += round(after(drive(policy, curves, until), PROFILING).mean_bytes)
+        chosen = after(drive(adaptive(curves), curves, until), PROFILING).mean_bytes
+        fixed = after(drive(FixedPeriod(PERIOD, 0), curves, until), PROFILING).mean_bytes
+        best = after(drive(oracle(curves, until), curves, until), PROFILING).mean_bytes
+        assert best <= chosen <= fixed * 1.02, f"seed {seed}"
+        assert (fixed - chosen) / (fixed - best) > 0.5, f"seed {seed}"
+        totals += Counter(adaptive=round(chosen), parallel=round(fixed), oracle=round(best))
     gained = (totals["parallel"] - totals["adaptive"]) / (totals["parallel"] - totals["oracle"])
     assert gained > 0.8, totals
 
@@ -167,7 +156,6 @@ def test_a_fall_at_the_very_end_of_a_profile_tells_as_much_as_any_other() -> Non
     ),
     st.booleans(),
 )
-@settings(deadline=None)
 def test_whatever_shards_saw_makes_a_profile(lines: list[list[tuple[int, int]]], fresh: bool) -> None:
     """Also two sizes at one time, as after a recovery; sizes of nothing; a single one."""
     seen = {
@@ -209,7 +197,6 @@ def test_alert_mode_ends_when_the_state_is_not_small_any_more() -> None:
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 5), epoch_ms=st.sampled_from([100, 500, 2_000]))
 @example(seed=359, count=3, epoch_ms=100)
 @example(seed=1, count=3, epoch_ms=100)
-@settings(max_examples=40, deadline=None)
 def test_every_period_has_exactly_one_checkpoint(seed: int, count: int, epoch_ms: int) -> None:
     curves = random_sawteeth(seed, count)
     run = drive(adaptive(curves), curves, 12 * PERIOD + 1, epoch_ms)

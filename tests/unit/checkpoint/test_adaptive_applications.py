@@ -6,6 +6,7 @@ is as slow as the paper's, so that a large checkpoint is still being written whe
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from statistics import fmean
 
 import numpy as np
@@ -66,7 +67,8 @@ def mean_bytes(
     per_s = total[parts:].mean() / (STILL * period_ms / 1000)
 
     def curve(shard: int) -> Curve:
-        return lambda at_ms: float(sizes[np.searchsorted(times, at_ms), shard])
+        of_shard = sizes[:, shard].tolist()
+        return lambda at_ms: of_shard[bisect_left(times, at_ms)]
 
     curves = [curve(shard) for shard in range(SHARDS)]
     known = Recording(
@@ -80,9 +82,9 @@ def mean_bytes(
         "parallel": FixedPeriod(period_ms, 0),
     }
     found = {}
+    measured = (learning + 0.25) * period_ms, (learning + 3.25) * period_ms
     for name, policy in policies.items():
-        run = drive(policy, curves, 0, bytes_per_s=per_s, times_ms=times)
-        measured = (learning + 0.25) * period_ms, (learning + 3.25) * period_ms
+        run = drive(policy, curves, 0, bytes_per_s=per_s, times_ms=times[: bisect_left(times, measured[1])])
         found[name] = fmean(size for at, _, size in run.taken if measured[0] <= at < measured[1])
     return found
 

@@ -21,6 +21,7 @@ class Saved:
     epoch: int
     state_bytes: int = 0
     slots: tuple[int, int] = (0, 256)
+    path: str = ""
 
 
 def pending(kind: str = "transient") -> PendingCheckpoint:

@@ -1,9 +1,11 @@
+from typing import Any
+
 import pytest
 
 from perseid.cli.journal_text import _SENTENCES, sentence, tone
 from perseid.engine import notices
 
-RECORDS = [
+RECORDS: list[tuple[dict[str, Any], str]] = [
     (
         {
             "kind": "app_started",
@@ -58,6 +60,16 @@ RECORDS = [
             "checkpoint": None,
         },
         "recovery of the whole application starts from the beginning: all hosts are lost",
+    ),
+    (
+        {
+            "kind": "recovery_started",
+            "reason": "host 1: it broke; host 3: no heartbeat; host 2: it broke",
+            "mode": "shards",
+            "shards": ["count/0"],
+            "checkpoint": 3,
+        },
+        "recovery of shard count/0 starts from checkpoint 3: hosts 1 and 2: it broke; host 3: no heartbeat",
     ),
     (
         {
@@ -199,11 +211,64 @@ RECORDS = [
         },
         "ready after 12 ms; 0 epochs replayed",
     ),
+    (
+        {"kind": "copy_wanted", "primary": 1, "reason": "no host is free"},
+        "host 1 has no copy of its shards: no host is free",
+    ),
+    (
+        {"kind": "copy_deploying", "primary": 1, "copy": 3, "same_fate": "machine"},
+        "host 3 is given a copy of host 1's shards; both are in one machine, so one loss may take both",
+    ),
+    (
+        {"kind": "copy_deploying", "primary": 1, "copy": 3, "same_fate": None},
+        "host 3 is given a copy of host 1's shards",
+    ),
+    (
+        {"kind": "copy_deployed", "primary": 1, "copy": 3, "epoch": 9, "bytes": 2048, "ms": 40},
+        "host 3 has a copy of host 1's shards as of epoch 9: 2.0 KB in 40 ms",
+    ),
+    (
+        {"kind": "copy_refreshed", "primary": 1, "copy": 3, "epoch": 9, "bytes": 2048, "ms": 4, "full": False},
+        "the copy of host 1 on host 3 has epoch 9: 2.0 KB (what changed) in 4 ms",
+    ),
+    (
+        {"kind": "copy_lost", "primary": 1, "copy": 3, "reason": "host 3 is lost"},
+        "host 1 has no copy on host 3 any more: host 3 is lost",
+    ),
+    (
+        {"kind": "switched", "primary": 1, "copy": 3, "epoch": 9, "silent_ms": 120, "reason": "missed a heartbeat"},
+        "host 3 answers instead of host 1, which was silent for 120 ms (missed a heartbeat); its copy had epoch 9",
+    ),
+    (
+        {"kind": "rolled_back", "primary": 1, "copy": 3, "epoch": 12, "ms": 90},
+        "host 1 answers again, 90 ms after it was heard, with the state of epoch 12 from host 3",
+    ),
+    (
+        {"kind": "given_up", "host": 1, "promoted": 3, "reason": "silent for 20 s"},
+        "host 1 is replaced for good by host 3: silent for 20 s",
+    ),
+    (
+        {
+            "kind": "journal_continues",
+            "app": "words",
+            "generation": 2,
+            "alive": [{"host": 1}],
+            "shards": {"count/0": 1, "count/1": 1},
+        },
+        "another file of the journal begins: application words (generation 2) has 1 host and 2 shards",
+    ),
+    ({"kind": "standby_changed", "operator": "count", "mode": "hybrid"}, "operator count has standby hybrid now"),
 ]
 
 
 def test_the_start_is_no_recovery():
-    record = {"kind": "recovery_started", "reason": "start", "mode": "application", "shards": [], "checkpoint": None}
+    record: dict[str, Any] = {
+        "kind": "recovery_started",
+        "reason": "start",
+        "mode": "application",
+        "shards": [],
+        "checkpoint": None,
+    }
     assert sentence(record) == "its state begins empty"
     assert sentence({**record, "checkpoint": 3}) == "its state is loaded from checkpoint 3"
 

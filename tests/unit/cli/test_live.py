@@ -49,16 +49,16 @@ class Scripted:
 
 
 def shown(running, mode, stop=None):
-    console = Console(file=io.StringIO(), width=100, force_terminal=mode == "live", color_system=None)
+    console = Console(file=(out := io.StringIO()), width=100, force_terminal=mode == "live", color_system=None)
     stop = stop or threading.Event()
     watch(running, mode=mode, every_s=0.0, console=console, stop=stop, on_stop=running.stop)
-    return console.file.getvalue()
+    return out.getvalue()
 
 
 def test_the_live_view_shows_all_there_is_to_know():
-    console = Console(file=io.StringIO(), width=100, color_system=None)
+    console = Console(file=(out := io.StringIO()), width=100, color_system=None)
     console.print(View().render(PICTURE, 0.0))
-    text = console.file.getvalue()
+    text = out.getvalue()
     for expected in (
         "words", "running", "812,346 rows/s", "1,234", "5,000,000", "40,000", "87 ms", "3.0 MB", "4242", "✗ lost",
         "count/0 count/1", "spare", "host 1 is lost", "4 at epoch 1200, 2.9 MB in 140 ms",
@@ -68,9 +68,9 @@ def test_the_live_view_shows_all_there_is_to_know():
 
 
 def test_the_view_of_an_application_that_has_just_begun_is_whole():
-    console = Console(file=io.StringIO(), width=80, color_system=None)
+    console = Console(file=(out := io.StringIO()), width=80, color_system=None)
     console.print(View().render(Progress(app="words", phase="starting"), 0.0))
-    assert "none yet" in console.file.getvalue()
+    assert "none yet" in out.getvalue()
 
 
 def test_a_line_says_the_same_in_short():
@@ -82,9 +82,9 @@ def test_a_line_says_the_same_in_short():
 
 def test_an_epoch_that_cannot_be_had_is_told_in_every_view():
     troubled = replace(PICTURE, trouble="unit 'main': epoch 1235, attempt 3: no report from shards count/0")
-    console = Console(file=io.StringIO(), width=100, color_system=None)
+    console = Console(file=(out := io.StringIO()), width=100, color_system=None)
     console.print(View().render(troubled, 0.0))
-    assert "running with trouble" in console.file.getvalue() and "epoch 1235, attempt 3" in console.file.getvalue()
+    assert "running with trouble" in out.getvalue() and "epoch 1235, attempt 3" in out.getvalue()
     assert f"trouble: {troubled.trouble} · host 1 is lost" in line(troubled)
 
 
@@ -118,9 +118,9 @@ def test_a_failure_comes_through_after_the_last_picture():
 
 
 def rendered(progress):
-    console = Console(file=io.StringIO(), width=120, color_system=None)
+    console = Console(file=(out := io.StringIO()), width=120, color_system=None)
     console.print(View().render(progress, 0.0))
-    return console.file.getvalue()
+    return out.getvalue()
 
 
 def test_what_goes_wrong_is_in_the_view_at_once():

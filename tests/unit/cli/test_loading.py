@@ -58,7 +58,7 @@ def test_its_neighbours_can_be_imported(written):
 
 def test_its_classes_travel_by_value(written):
     file = written("from perseid import App\nclass Mine:\n    answer = 42\napp = App('a')\napp.mine = Mine\n")
-    data = cloudpickle.dumps(load_app(file).mine)
+    data = cloudpickle.dumps(load_app(file).mine)  # type: ignore[attr-defined]
     del sys.modules["perseid_app_application"]
     assert pickle.loads(data).answer == 42
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,15 +57,35 @@ class Recorded(World):
         return EventLog(event_codec(), add, EventSeal(self.store).seal)
 
 
-def record(path: Path, seed: int = 3, limits: Limits | None = None) -> Store:
+SMALL = Limits(keep_bytes=60_000, segment_bytes=8_000)
+"""Most of what was recorded is dropped again."""
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, once: Callable[[Limits], Path]) -> Callable[..., Store]:
+    """A root of one's own with the events of a run; with few of them under other limits."""
+
+    def copied(limits: Limits = Limits()) -> Store:  # noqa: B008
+        shutil.copytree(once(limits), tmp_path, dirs_exist_ok=True)
+        return Store.at(str(tmp_path))
+
+    return copied
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Limits], Path]:
+    return cache(lambda limits: record(tmp_path_factory.mktemp("recorded"), limits))
+
+
+def record(path: Path, limits: Limits) -> Path:
     store = Store.at(str(path))
     own_key(store)
     store.write("app.json", [b"{}"])
-    world = Recorded(store, seed, limits or Limits())
+    world = Recorded(store, 3, limits)
     world.run()
     for journal in world.journals:
         journal.close()
-    return store
+    return path
 
 
 @pytest.fixture(autouse=True)
@@ -86,24 +108,28 @@ def replayed(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["replay", *map(str, arguments)], env={"COLUMNS": "100", "TZ": "UTC"})
 
 
-def test_a_recorded_run_is_verified(tmp_path: Path) -> None:
-    record(tmp_path)
+def test_a_recorded_run_is_verified(recorded: Callable[..., Store], tmp_path: Path) -> None:
+    recorded()
     result = replayed(tmp_path, "--verify")
     assert result.exit_code == 0 and "all as recorded" in result.output
     told = json.loads(replayed(tmp_path, "--verify", "--json").stdout)
     assert told["difference"] is None and told["not_run"] == 0 and told["events"] > told["commands"] > 0
 
 
-def test_a_run_whose_beginning_was_dropped_is_verified_from_a_written_controller(tmp_path: Path) -> None:
-    store = record(tmp_path, limits=Limits(keep_bytes=60_000, segment_bytes=8_000))
+def test_a_run_whose_beginning_was_dropped_is_verified_from_a_written_controller(
+    recorded: Callable[..., Store], tmp_path: Path
+) -> None:
+    store = recorded(SMALL)
     assert segments(store, layout.EVENTS)[0].part > 1, "the first is gone"
     result = replayed(tmp_path, "--verify")
     assert result.exit_code == 0, result.output
     assert "cannot be run again: their beginning was dropped" in result.output and "all as recorded" in result.output
 
 
-def test_a_journal_torn_in_the_middle_is_verified_as_far_as_it_can_be(tmp_path: Path) -> None:
-    store = record(tmp_path)
+def test_a_journal_torn_in_the_middle_is_verified_as_far_as_it_can_be(
+    recorded: Callable[..., Store], tmp_path: Path
+) -> None:
+    store = recorded()
     (segment, *_) = segments(store, layout.EVENTS)
     data = store.read(segment.path)
     torn = data.index(b'"e":', len(data) // 2)
@@ -113,22 +139,22 @@ def test_a_journal_torn_in_the_middle_is_verified_as_far_as_it_can_be(tmp_path: 
 
 
 def test_a_changed_controller_is_told_with_its_event_and_exit_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recorded: Callable[..., Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Silent(Controller):
         def handle(self, event: on.Event, now_ms: int) -> tuple[Outcome, ...]:
             outcomes = super().handle(event, now_ms)
             return tuple(o for o in outcomes if not (isinstance(o, do.CommitEpoch) and o.epoch == 30))
 
-    record(tmp_path)
+    recorded()
     monkeypatch.setattr("perseid.cli.rerun.CONTROLLER", Silent)
     result = replayed(tmp_path, "--verify")
     assert result.exit_code == 1
     assert "UnitFinished(" in result.output and "recorded is CommitEpoch" in result.output
 
 
-def test_a_forged_controller_is_not_unpickled(tmp_path: Path) -> None:
-    store = record(tmp_path, limits=Limits(keep_bytes=60_000, segment_bytes=8_000))
+def test_a_forged_controller_is_not_unpickled(recorded: Callable[..., Store], tmp_path: Path) -> None:
+    store = recorded(SMALL)
     store.delete(layout.KEY)
     own_key(Store.at(str(tmp_path)))  # of another application
     result = replayed(tmp_path, "--verify")
@@ -136,8 +162,10 @@ def test_a_forged_controller_is_not_unpickled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("when", ["+3s", "+0:03", "1970-01-01T00:00:03", "1970-01-01 00:00:03.0", "00:00:03"])
-def test_what_the_controller_knew_at_a_moment(tmp_path: Path, when: str, utc: None) -> None:
-    record(tmp_path)
+def test_what_the_controller_knew_at_a_moment(
+    recorded: Callable[..., Store], tmp_path: Path, when: str, utc: None
+) -> None:
+    recorded()
     known = json.loads(replayed(tmp_path, "--at", when, "--json").stdout)
     assert "1970-01-01 00:00:02.9" < known["at"] <= "1970-01-01 00:00:03.000"
     assert known["phase"] in ("starting", "recovering", "running")
@@ -154,8 +182,10 @@ def test_what_the_controller_knew_at_a_moment(tmp_path: Path, when: str, utc: No
         (("--verify", "--at", "+1s"), "--verify and --at stand alone"),
     ],
 )
-def test_bad_input_is_told(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
-    record(tmp_path)
+def test_bad_input_is_told(
+    recorded: Callable[..., Store], tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    recorded()
     result = replayed(tmp_path, *arguments)
     assert result.exit_code != 0 and said in result.output.replace("\n", " ")
 
@@ -166,8 +196,8 @@ def test_a_root_without_events_is_told(tmp_path: Path) -> None:
     assert result.exit_code != 0 and "no events are recorded there" in result.output
 
 
-def test_a_newer_version_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    store = record(tmp_path)
+def test_a_newer_version_is_refused_with_what_to_do(recorded: Callable[..., Store], tmp_path: Path) -> None:
+    store = recorded()
     for segment in segments(store, layout.EVENTS):
         data = store.read(segment.path)
         store.write(segment.path, [data.replace(event_codec().version.encode(), b"0123456789ab")])

@@ -1,5 +1,6 @@
 import json
 import threading
+from typing import Any
 
 from typer.testing import CliRunner
 
@@ -22,7 +23,7 @@ def answering(root, said):
         wishes.append(found[0][1])
         requests.answer(store, found[0][0], said)
 
-    wishes = []
+    wishes: list[Any] = []
     threading.Thread(target=answer, daemon=True).start()
     return wishes
 

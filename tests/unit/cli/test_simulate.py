@@ -2,12 +2,14 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from perseid.cli.main import app
 from perseid.cli.simulate import repeat_command
+from perseid.engine.controller import Controller
 from perseid.engine.shard import ShardLog
 from perseid.simulation import world
 from perseid.simulation.runs import simulate
@@ -27,11 +29,11 @@ def test_runs_are_summed_up(tmp_path):
     assert written["runs"] == 4 and written["broken"] == [] and written["rows"] > 0
 
 
-class Forgetful(ShardLog):
+class Forgetful(ShardLog[Any]):
     """A shard that applies what it was asked for before."""
 
-    def ask(self, epoch, version, rows=None):
-        return "apply" if epoch == self.applied and rows else super().ask(epoch, version, rows)
+    def ask(self, epoch, version, rows=None, *, wanted=True):
+        return "apply" if epoch == self.applied and rows else super().ask(epoch, version, rows, wanted=wanted)
 
     def applied_epoch(self, epoch, answer, rows=None):
         if epoch == self.applied:
@@ -53,7 +55,7 @@ def test_a_failing_seed_prints_the_command_that_repeats_it_and_its_story(monkeyp
 
 
 def _set(engine):
-    object.__setattr__(engine, "controller", world.Controller)
+    object.__setattr__(engine, "controller", Controller)
     object.__setattr__(engine, "shard_log", Forgetful)
 
 

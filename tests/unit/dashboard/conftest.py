@@ -1,4 +1,7 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # for ``recorded``
+sys.path[:0] = [
+    str(Path(__file__).parent),
+    str(Path(__file__).parents[2] / "recorded"),
+]  # for ``recorded`` and ``written``

@@ -13,7 +13,7 @@ from perseid.dashboard.curves import COLUMNS, OPERATOR_COLUMNS, Rows
 def rows(count: int) -> Rows:
     made = Rows(COLUMNS)
     for n in range(count):
-        made.add(n * 100.0, n, 50 + n % 7, 1, 2, 30, 10, 8, 20, 5, 1_000 + n, 0, 1, float("nan"))
+        made.add(n * 100.0, n, 50 + n % 7, 1, 2, 30, 10, 8, 20, 5, 1_000 + n, 0, 1, float("nan"), 3)
     return made
 
 

@@ -133,6 +133,8 @@ def test_it_changes_nothing_unless_started_to_control(serve: Serve) -> None:
         ({"action": "checkpoint"}, {"X_Perseid": "control"}, 422),
         ({"action": "fly", "confirmed": True}, {"X_Perseid": "control"}, 422),
         ({"action": "scale", "operator": "count", "shards": "4", "confirmed": True}, {"X_Perseid": "control"}, 422),
+        ({"action": "standby", "operator": "count", "mode": "hybrid"}, {"X_Perseid": "control"}, 422),
+        ({"action": "standby", "operator": "count", "mode": "later", "confirmed": True}, {"X_Perseid": "control"}, 422),
         (["checkpoint"], {"X_Perseid": "control"}, 400),
     ],
 )
@@ -144,17 +146,26 @@ def test_what_is_not_a_confirmed_request_of_the_page_asks_for_nothing(
     assert requests.pending(dashboard.roots[0].store) == []
 
 
-def test_a_confirmed_request_reaches_the_application_and_its_answer_the_page(serve: Serve) -> None:
+@pytest.mark.parametrize(
+    ("action", "asked"),
+    [
+        ({"action": "scale", "operator": "count", "shards": 4}, {"scale": "count", "shards": 4}),
+        ({"action": "standby", "operator": "count", "mode": "hybrid"}, {"standby": "count", "mode": "hybrid"}),
+    ],
+)
+def test_a_confirmed_request_reaches_the_application_and_its_answer_the_page(
+    serve: Serve, action: dict[str, Any], asked: dict[str, Any]
+) -> None:
     dashboard = serve(may_control=True)
     store, said = dashboard.roots[0].store, list[Any]()
-    wanted = {"action": "scale", "operator": "count", "shards": 4, "confirmed": True}
+    wanted = {**action, "confirmed": True}
     asking = threading.Thread(
         target=lambda: said.append(ask(dashboard, "/api/0/control", "POST", wanted, X_Perseid="control"))
     )
     asking.start()
     while not (found := requests.pending(store)):
         assert asking.is_alive()
-    assert found[0][1] == {"scale": "count", "shards": 4}
+    assert found[0][1] == asked
     requests.answer(store, found[0][0], {"error": "no"})
     asking.join(60)
     assert said == [(422, {"error": "no"})]

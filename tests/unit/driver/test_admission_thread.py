@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+from perseid import sources
 from perseid.clocks import EpochTime
-from perseid.driver.admission import AdmissionThread
+from perseid.driver.admission import AdmissionThread, SourceInput
 from perseid.driver.settings import Settings
 from perseid.duration import every
 from perseid.engine import events as on
@@ -14,6 +15,7 @@ from perseid.storage.lease import Lease
 from perseid.storage.ledger import Ledger
 from perseid.storage.records import Admitted, Committed
 from perseid.storage.store import Store
+from perseid.vocabulary import Offset
 
 PATIENCE_S = 30
 
@@ -56,3 +58,16 @@ def test_a_checkpoint_need_not_wait_for_a_slow_source_to_have_its_epochs_committ
     source.found.set()
     assert heard.wait(PATIENCE_S) and ledger.last_admitted == 4
     admission.stop()
+
+
+def test_rows_that_wait_behind_an_epoch_are_counted_where_the_source_knows_them() -> None:
+    now_ms = 0
+    rows = sources.generator({"n": "id"}, rate=100, rows=1_000)
+    source = SourceInput(rows, 30, lambda: now_ms)
+    assert source.end(Offset(0)) == 0 and source.counts(Offset(0), Offset(0)) == (0, 0)
+    now_ms = 2_000
+    assert source.end(Offset(0)) == 30 and source.counts(Offset(0), Offset(30)) == (30, 170)
+    now_ms = 60_000
+    assert source.end(Offset(30)) == 60 and source.counts(Offset(30), Offset(60)) == (30, 940)
+    everything = SourceInput(sources.generator({"n": "id"}), 30, lambda: now_ms)
+    assert everything.counts(Offset(0), Offset(30)) == (30, 0), "without a rate rows are made when they are asked for"

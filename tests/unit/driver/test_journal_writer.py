@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from perseid.checkpoint.schemes import parallel
-from perseid.driver.journal_writer import JournalWriter
+from perseid.driver.journal_writer import JournalWriter, Shape
 from perseid.driver.reports import Report, Reports
 from perseid.duration import every
 from perseid.engine import commands as do
@@ -21,19 +21,33 @@ from perseid.engine.settings import EngineSettings, RootHistory
 from perseid.graph.topology import Topology, UnitShape
 from perseid.recovery.plan import ApplicationRecovery
 from perseid.storage.journal import Journal, read_journal
+from perseid.storage.journal_segments import Limits
 from perseid.storage.records import Admitted
 from perseid.storage.store import Store
-from perseid.vocabulary import Attempt, CheckpointId, Epoch, Generation, OperatorName, ShardId, SourceName, UnitName
+from perseid.vocabulary import (
+    Attempt,
+    CheckpointId,
+    Epoch,
+    Generation,
+    HostId,
+    Offset,
+    OperatorName,
+    ShardId,
+    SourceName,
+    UnitName,
+)
 
+LIMITS = Limits()
 UNIT, SHARD = UnitName("main"), ShardId(OperatorName("count"), 0)
 
 
 class Told:
     """A journal writer and what it has told."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, limits: Limits = LIMITS) -> None:
         self.store = Store.at(str(path))
-        self.journal_writer = JournalWriter("words", Journal(self.store, Generation(1), now_ms=lambda: 1), Reports())
+        journal = Journal(self.store, Generation(1), now_ms=lambda: 1, limits=limits)
+        self.journal_writer = JournalWriter("words", journal, Reports())
         topology = Topology((UnitShape(UNIT, (SourceName("lines"),), {SHARD.operator: 1}, {}),), ())
         self.controller = Controller(topology, EngineSettings(parallel(every(seconds=9)), 1), RootHistory(), 0)
 
@@ -70,6 +84,31 @@ def test_a_start_is_not_called_a_recovery(told: Told, reason: str, checkpoint: i
     assert told.journal("recovery_finished")[0]["start"] == (reason == "start")
 
 
+def test_another_file_of_the_journal_begins_with_the_graph_and_with_hosts_that_are_alive(tmp_path: Path) -> None:
+    told = Told(tmp_path, Limits(segment_bytes=1))
+    shape = Shape([{"name": "count"}], "adaptive", 30_000)
+    told.journal_writer.app_started(Generation(1), told.controller, RootHistory(), 2, shape)
+    for host in (1, 2, 3):
+        told.journal_writer.notice(notices.HostReady(HostId(host), 40 + host, "127.0.0.1:1"))
+    told.journal_writer.notice(notices.HostLost(HostId(2), "it was killed"))
+    told.journal_writer.notice(notices.HostReleased(HostId(3)))
+    told.journal_writer.flush()
+    told.journal_writer.warning("look at this")
+    (started,), (continued,) = told.journal("app_started"), told.journal("journal_continues")
+    shared = started.keys() - {"kind", "at_ms"}
+    assert {name: continued[name] for name in shared} == {name: started[name] for name in shared}
+    assert [host["host"] for host in continued["alive"]] == [1] and continued["shards"] == {}
+
+
+def test_a_switch_to_the_copy_and_back_is_told(told: Told) -> None:
+    told.journal_writer.command(notices.Switched(HostId(1), HostId(3), Epoch(9), 120, "a heartbeat was missed"))
+    assert told.progress().last_event == "host 3 answers instead of host 1, which was silent for 120 ms"
+    told.journal_writer.command(notices.RolledBack(HostId(1), HostId(3), Epoch(12), 90))
+    assert told.progress().last_event == "host 1 answers again"
+    told.journal_writer.command(notices.GivenUp(HostId(1), HostId(3), "silent for 20 s"))
+    assert told.progress().last_event == "host 1 is replaced for good by host 3: silent for 20 s"
+
+
 def test_state_that_was_loaded_counts_before_the_first_epoch(told: Told) -> None:
     told.journal_writer.restored({ShardId(OperatorName("count"), 0): 4_096, ShardId(OperatorName("gone"), 0): 99})
     assert told.progress().state_bytes == 4_096
@@ -88,6 +127,15 @@ def test_an_epoch_that_an_earlier_driver_admitted_is_timed_from_its_run_here(tol
     told.journal_writer.finished(UNIT, admitted, {SHARD: report(8)}, 5, 1)
     (committed,) = told.journal("epoch_committed")
     assert committed["ms"] >= 2
+
+
+def test_an_epoch_is_told_with_the_rows_of_each_source_and_those_that_wait(told: Told) -> None:
+    admitted = Admitted(
+        Epoch(1), 1, {SourceName("lines"): (Offset(0), Offset(1)), SourceName("ticks"): (Offset(0), Offset(9))}
+    )
+    told.journal_writer.admitted(admitted, {SourceName("lines"): (None, 70), SourceName("ticks"): (9, None)}, 1.0)
+    (record,) = told.journal("epoch_admitted")
+    assert record["sources"] == {"lines": [None, 70], "ticks": [9, None]} and record["rows"] is None
 
 
 def test_dead_letters_are_counted_once_however_often_their_epoch_is_run(told: Told) -> None:

@@ -37,7 +37,7 @@ def test_a_hot_key_is_told_once() -> None:
 def test_keys_that_are_spread_are_not_hot() -> None:
     loads = Loads()
     loads.told(report(0, dict.fromkeys(range(128), 5.0), ("1", 0.01)))
-    loads.told(report(1, dict.fromkeys(range(128, 256), 5.0), ["2", 0.01]))
+    loads.told(report(1, dict.fromkeys(range(128, 256), 5.0), ("2", 0.01)))
     assert loads.hot_keys(ROUTING) == [] and loads.division(ROUTING, O, 4) == even_slots(4)
 
 

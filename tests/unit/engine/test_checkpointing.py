@@ -11,7 +11,8 @@ from perseid.engine.checkpointing import Checkpointing
 from perseid.engine.pipeline import Pipeline
 from perseid.graph.topology import StreamShape, Topology, UnitShape
 from perseid.scaling.routing import RoutingTable, even_slots, numbered
-from perseid.storage.manifest import ShardSnapshot, SnapshotFile
+from perseid.storage.manifest import ShardSnapshot
+from perseid.storage.snapshots import SnapshotFile
 from perseid.vocabulary import CheckpointId, Epoch, HostId, OperatorName, ShardId, SourceName, StreamName, UnitName
 
 ABOVE, BELOW = UnitName("above"), UnitName("below")

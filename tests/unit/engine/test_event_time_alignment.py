@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from typing import Any
+
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perseid.engine.event_time_alignment import PATIENCE, EventTimeAlignment
@@ -11,6 +13,7 @@ from perseid.vocabulary import OperatorName, SourceName
 A, B, C = (SourceName(name) for name in "abc")
 INPUTS = {source: (OperatorName(f"join.{source}"),) for source in (A, B, C)}
 TOLD = [key for keys in INPUTS.values() for key in keys]
+READY: st.SearchStrategy[Any] = st.integers(0, 3)
 
 
 def test_a_source_waits_while_it_is_too_far_ahead_of_one_that_has_rows() -> None:
@@ -42,7 +45,6 @@ def feeds(draw: st.DrawFn) -> dict[SourceName, list[int | None]]:
     return {source: draw(newest) for source in (A, B, C)}
 
 
-@settings(max_examples=300, deadline=None)
 @given(feeds(), st.integers(0, 20), st.data())
 def test_every_row_is_read_whatever_the_event_times_are(
     feed: dict[SourceName, list[int | None]], ahead: int, data: st.DataObject
@@ -52,7 +54,7 @@ def test_every_row_is_read_whatever_the_event_times_are(
     newest: dict[SourceName, int] = {}
     epochs, most = 0, (PATIENCE + 1) * sum(map(len, feed.values())) + 1
     while any(left.values()):
-        ready = [s for s in left if left[s] and data.draw(st.integers(0, 3))]  # some have no rows just now
+        ready = [s for s in left if left[s] and data.draw(READY)]  # some have no rows just now
         if not ready:
             continue
         waiting = alignment.waiting(ready)

@@ -48,7 +48,7 @@ def test_a_poisoned_shard_answers_nothing() -> None:
 
 def test_answers_nobody_will_ask_for_are_not_kept() -> None:
     shard = log()
-    shard.retain_from = 6
+    shard.retain_from = Epoch(6)
     shard.applied_epoch(Epoch(4), "four")
     assert shard.answers == {}
 

@@ -11,10 +11,16 @@ class Lines:
     kind = "lines"
 
     def open(self, *_: Any) -> None: ...
-    def end(self, *_: Any) -> int:
+    def end(self, *_: Any) -> Any:
         return 0
 
-    def read(self, *_: Any) -> None: ...
+    def read(self, *_: Any) -> Any: ...
+    def rows(self, *_: Any) -> Any: ...
+    def finished(self, *_: Any) -> bool:
+        return False
+
+    def trim(self, *_: Any) -> None: ...
+    def close(self) -> None: ...
 
 
 class Nowhere:
@@ -25,6 +31,7 @@ class Nowhere:
         return False
 
     def write(self, *_: Any) -> None: ...
+    def close(self) -> None: ...
 
 
 class Count(Operator):

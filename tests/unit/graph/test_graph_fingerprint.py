@@ -32,7 +32,13 @@ class OtherLines(Lines):
 
 
 def fingerprint(operator: Operator, **changes: Any) -> dict[str, Any]:
-    options = {"key": "word", "output": "word string, n long", "shards": 2, "source": Lines(), "unit": None} | changes
+    options: dict[str, Any] = {
+        "key": "word",
+        "output": "word string, n long",
+        "shards": 2,
+        "source": Lines(),
+        "unit": None,
+    } | changes
     source = options.pop("source")
     app = App("words")
     app.source("lines", source).stateful("count", operator, **options).sink("out", Nowhere())
@@ -99,6 +105,24 @@ def test_what_is_gone_or_a_new_sink_is_accepted_when_it_is_named() -> None:
     before, now = fingerprint(Count()), app.graph.fingerprint
     assert differences(before, now) == ["sink 'out' is gone", "sink 'elsewhere' is new"]
     assert differences(before, now, "out", "elsewhere") == []
+
+
+def with_more(unit: str | None = None) -> dict[str, Any]:
+    app = App("words")
+    lines = app.source("lines", Lines())
+    counts = lines.stateful("count", Count(), key="word", output="word string, n long")
+    counts.sink("out", Nowhere())
+    counts.stateful("total", Totals(), key="word", output="word string, n long", unit=unit).sink("totals", Nowhere())
+    return app.graph.fingerprint
+
+
+def test_a_new_operator_is_accepted_when_it_is_named_and_its_unit_was_there() -> None:
+    before = fingerprint(Count())
+    assert differences(before, with_more(), "totals") == ["operator 'total' is new"]
+    assert differences(before, with_more(), "total", "totals") == []
+    assert accepted(before, with_more(), "total", "totals") == ["operator 'total' is new", "sink 'totals' is new"]
+    assert "operator 'total' is new" in differences(before, with_more("later"), "total", "totals")
+    assert differences(with_more(), before, "total", "totals") == []
 
 
 def test_the_kind_of_a_source() -> None:

@@ -18,7 +18,7 @@ from perseid.host import garbage
 from perseid.vocabulary import OperatorName, ShardId
 
 NAME = OperatorName("rings")
-FORKS = 30
+FORKS = 16
 
 
 class Ring:

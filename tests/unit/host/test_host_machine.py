@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -42,13 +43,13 @@ def rows(*numbers: int) -> pa.Table:
     return pa.table({"n": pa.array(numbers, pa.int64())})
 
 
-def total(host: TestHost, given: Answered | Refusal) -> int:
+def total(host: TestHost, given: Answered[Any, Any] | Refusal) -> int:
     assert isinstance(given, Answered), given
     (found,) = host.effects.table(given.live, given.answer)["total"].to_pylist()
     return int(found)
 
 
-def refused(given: Answered | Refusal) -> str:
+def refused(given: Answered[Any, Any] | Refusal) -> str:
     assert isinstance(given, Refusal)
     return given.kind
 

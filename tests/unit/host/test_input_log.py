@@ -29,7 +29,7 @@ def files_of(folder: Path, epochs: int) -> InputFiles:
 
 
 def epochs_after(files: InputFiles, epoch: int) -> list[int]:
-    found = []
+    found: list[int] = []
     while (entry := files.read(SHARD, Epoch(epoch + 1))) is not None:
         request, table = entry
         assert table.equals(rows(request.epoch)) and request == apply_epoch(SHARD, epoch + 1)
@@ -71,7 +71,7 @@ def test_reading_stops_before_a_damaged_entry(tmp_path: Path, damage: str) -> No
     entry = tmp_path / "count-0" / "3"
     data = bytearray(entry.read_bytes())
     data[-3] ^= 4
-    entry.write_bytes({"flipped": data, "cut": data[:40], "empty": b"", "gone": b""}[damage])
+    entry.write_bytes({"flipped": bytes(data), "cut": bytes(data[:40]), "empty": b"", "gone": b""}[damage])
     if damage == "gone":
         entry.unlink()
     assert epochs_after(files, 0) == [1, 2]

@@ -72,7 +72,7 @@ spans = st.lists(st.tuples(st.integers(0, 7 * PIECE), st.integers(0, 3 * PIECE))
 
 
 @given(where=spans)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_file_written_while_pages_are_let_go_holds_every_byte(tmp_path: Path, where: list[tuple[int, int]]) -> None:
     """However the buffers lie in memory: apart, side by side within a page, one in another, the same one twice."""
     store = Store.at(str(tmp_path / "root"))

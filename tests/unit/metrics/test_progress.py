@@ -17,7 +17,14 @@ from perseid.metrics.query_progress import QueryProgress, as_spark_json
 STARTED = ("app_started", {"operators": {"count": 2}})
 ADMITTED = (
     "epoch_admitted",
-    {"epoch": 7, "slices": {"lines": [3, 8]}, "rows": 5, "time_ms": 1_795_031_858_936, "ms": 2.0},
+    {
+        "epoch": 7,
+        "slices": {"lines": [3, 8]},
+        "rows": 5,
+        "time_ms": 1_795_031_858_936,
+        "ms": 2.0,
+        "sources": {"lines": [5, 40]},
+    },
 )
 COMMITTED = (
     "epoch_committed",
@@ -46,6 +53,7 @@ def test_it_has_the_names_and_numbers_of_spark() -> None:
     (operator,) = spark.stateOperators
     assert (operator.operatorName, operator.memoryUsedBytes, operator.numShufflePartitions) == ("count", 10, 2)
     assert operator.numRowsDroppedByWatermark == 1 and spark.sources[0].endOffset == '{"lines": 8}'
+    assert told["perseid"]["rowsWaiting"] == {"lines": 40}
     assert json.loads(spark.sink.metrics["perseid.partsMs"]) == told["perseid"]["partsMs"]
 
 

@@ -101,4 +101,4 @@ def test_a_wrong_declaration_is_refused() -> None:
     with pytest.raises(GraphError, match="expected the name of a column"):
         event_time("", delay=every(seconds=1))
     with pytest.raises(GraphError, match="expected a duration"):
-        event_time("ts", delay=10)
+        event_time("ts", delay=10)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from pyspark.sql import Row
 from pyspark.sql import types as T
 from pyspark.sql.streaming import StatefulProcessor
 
-from perseid import event_time, every
+from perseid import App, event_time, every, sinks, sources
 from perseid.errors import GraphError, OperatorFailed
 from perseid.processor.operator import spark_processor
 from perseid.processor.stored import StoredForm
@@ -105,6 +106,22 @@ def test_what_is_no_processor_is_refused() -> None:
         spark_processor(Calls(a_value, lambda *_: None), time_mode="sometimes")  # type: ignore[arg-type]
 
 
+def test_event_time_without_a_column_to_take_it_from_is_refused_before_the_start() -> None:
+    app = App("app")
+    rows = app.source("rows", sources.generator({"id": "id"}))
+    with pytest.raises(GraphError, match="Calls has time_mode='EventTime' and would never see a watermark"):
+        processor = spark_processor(Calls(a_value, lambda *_: None), time_mode="EventTime")
+        rows.stateful("x", processor, key="id", output="id long").sink("out", sinks.noop())
+        app.run()
+
+
+def test_what_the_handle_does_not_have_is_named() -> None:
+    with pytest.raises(
+        OperatorFailed, match=r"StatefulProcessorHandle\.getQueryInfo: Perseid's handle has getValueState"
+    ):
+        harness(Calls(lambda handle: handle.getQueryInfo(), lambda *_: None)).epoch([{"id": "a", "n": 1}])
+
+
 def test_values_live_as_long_as_they_may_and_are_removed_afterwards() -> None:
     def count(self: Any, key: Any, rows: list[Row], now: Any) -> list[Row]:
         before = self.state.get()
@@ -175,6 +192,8 @@ def test_pandas_frames_in_and_out() -> None:
         (T.LongType(), 1.5, None),
         (T.DoubleType(), 1, None),
         (T.DoubleType(), np.float64(1.5), 1.5),
+        (T.DecimalType(10, 2), Decimal("1.005"), Decimal("1.01")),
+        (T.DecimalType(10, 2), 1, None),
         (T.StringType(), 7, "7"),
         (T.StringType(), True, "true"),
         (T.ArrayType(T.LongType()), (1, np.int32(2)), [1, 2]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,7 +71,8 @@ def test_what_a_lost_host_kept_is_had_from_nobody_and_kept_elsewhere_at_the_next
 @given(st.lists(st.sets(st.integers(1, 6), min_size=1), min_size=1, max_size=6))
 @settings(deadline=None)
 def test_every_shard_has_one_backup_and_the_one_before_is_released_when_it_moves(worlds):
-    policy, kept = BackupPolicy(THREE), {}
+    policy = BackupPolicy(THREE)
+    kept: dict[Any, Any] = {}
     for checkpoint, living in enumerate(worlds, 1):
         hosts = [HostId(n) for n in sorted(living)]
         for gone in {host for host, _ in kept.values()} - set(hosts):

@@ -10,7 +10,7 @@ from perseid.checkpoint.lifecycle import CompletedCheckpoint
 from perseid.checkpoint.schemes import Scheme, adaptive, baseline, source_replay
 from perseid.graph.topology import StreamShape, Topology, UnitShape
 from perseid.recovery.plan import ApplicationRecovery, Observation, ShardRecovery, decide
-from perseid.vocabulary import OperatorName, ShardId, UnitName
+from perseid.vocabulary import OperatorName, ShardId, SourceName, UnitName
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ def topology(kind: str = "retained", stacked: bool = False) -> Topology:
     if stacked:
         unit = UnitShape(
             UnitName("main"),
-            ("in",),
+            (SourceName("in"),),
             {OperatorName("a"): 2, OperatorName("b"): 1},
             {OperatorName("a"): frozenset(), OperatorName("b"): frozenset({OperatorName("a")})},
         )
         return Topology((unit,), ())
-    up = UnitShape(UnitName("up"), ("in",), {OperatorName("a"): 2}, {OperatorName("a"): frozenset()})
+    up = UnitShape(UnitName("up"), (SourceName("in"),), {OperatorName("a"): 2}, {OperatorName("a"): frozenset()})
     down = UnitShape(UnitName("down"), (), {OperatorName("b"): 1}, {OperatorName("b"): frozenset()})
     return Topology((up, down), (StreamShape("s", "up", "down", kind),))  # type: ignore[arg-type]
 
@@ -66,7 +66,7 @@ def test_a_shard_fed_by_a_source_goes_back_alone() -> None:
 
 def test_without_a_checkpoint_it_starts_fresh_and_replays_all() -> None:
     plan = decide(topology(), seen(A0))
-    assert plan.shards == {A0: ()} and plan.replay == {"up": (1, 9)}
+    assert isinstance(plan, ShardRecovery) and plan.shards == {A0: ()} and plan.replay == {"up": (1, 9)}
 
 
 def test_a_shard_fed_by_a_transient_stream_takes_the_application_with_it() -> None:
@@ -136,4 +136,5 @@ def test_a_fresh_start_says_what_is_gone_for_good() -> None:
 
 
 def test_nothing_is_replayed_into_a_shard_whose_snapshot_is_up_to_date() -> None:
-    assert decide(topology(), seen(A0, checkpoints=(checkpoint(3, up=9, down=8),))).replay == {}
+    plan = decide(topology(), seen(A0, checkpoints=(checkpoint(3, up=9, down=8),)))
+    assert isinstance(plan, ShardRecovery) and plan.replay == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perseid.scaling.routing import RoutingTable, even_slots, numbered
@@ -14,7 +14,6 @@ from perseid.vocabulary import SLOTS
 weights = st.lists(st.floats(0, 100), min_size=SLOTS, max_size=SLOTS)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(1, 20), weights)
 def test_ranges_cover_the_slots_and_are_never_worse_than_an_even_cut(shards: int, load: list[float]) -> None:
     found = split_slots(shards, load)

@@ -57,7 +57,7 @@ def test_modules_beside_the_application_are_found_through_their_imports(folder):
 
 def test_installed_modules_stay_where_they_are():
     app = perseid.App("a")
-    stream = app.source("n", perseid.sources.generator({"key": "id"}, rows=1)).transform("t", numpy.asarray)
+    stream = app.source("n", perseid.sources.generator({"key": "id"}, rows=1)).transform("t", numpy.asarray)  # type: ignore[arg-type]
     stream.sink("out", perseid.sinks.noop())
     assert not [name for name in modules_beside(app.graph) if name.startswith(("perseid", "numpy", "pytest"))]
 
@@ -79,7 +79,7 @@ def test_the_class_of_a_spark_processor_travels_too(folder):
         "    def close(self): pass\n"
     )
     sys.path.insert(0, str(folder))
-    import beside_processor
+    import beside_processor  # type: ignore[import-not-found]
 
     app = perseid.App("a")
     rows = app.source("n", perseid.sources.generator({"key": "id"}, rows=1))

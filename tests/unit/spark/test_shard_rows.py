@@ -17,6 +17,7 @@ def plain(*numbers):
 
 
 def packed(*numbers):
+    assert LAYOUT is not None
     place = LAYOUT.places[SHARD]
     words = {word_column(n): np.zeros(len(numbers), np.int64) for n in range(LAYOUT.words)}
     words[word_column(place.word)] |= np.array(numbers, np.int64) << place.shift

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perseid.standby.sweeping import FULL_EVERY, Command, Part, Refresh, Refreshes, Timing, Trim
+from perseid.standby.modes import Timing
+from perseid.standby.sweeping import FULL_EVERY, Command, Part, Refresh, Refreshes, Trim
 from perseid.vocabulary import Epoch, HostId, OperatorName, UnitName
 
 A, B, C = UnitName("a"), UnitName("b"), UnitName("c")

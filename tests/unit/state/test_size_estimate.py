@@ -32,7 +32,7 @@ class Clock:
         return self.now_s
 
 
-def operator(**fields: Any) -> Operator:
+def operator(**fields: Any) -> Any:
     cls = type("Made", (Plain,), fields)
     for name, field in fields.items():
         field.__set_name__(cls, name)

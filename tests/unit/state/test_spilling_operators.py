@@ -55,7 +55,7 @@ class Visits(KeyedOperator):
 
 
 class VisitsInMemory(Visits):
-    spill = None
+    spill = None  # type: ignore[assignment]
 
 
 def epochs(count: int) -> list[list[dict[str, str]]]:
@@ -104,7 +104,8 @@ def test_an_operator_may_begin_to_spill_and_leave_off_again() -> None:
     plain.counts = {f"w{n}": n for n in range(100)}
     spilling = restore_state(Counts(), checkpoint_state(plain, Epoch(1)))
     assert isinstance(spilling.counts, Spilled) and spilling.counts == plain.counts
-    assert restore_state(MoreInMemory(), checkpoint_state(spilling, Epoch(1))).counts.limit == 1 << 20
+    again = restore_state(MoreInMemory(), checkpoint_state(spilling, Epoch(1))).counts
+    assert isinstance(again, Spilled) and again.limit == 1 << 20
     keyed = harness(VisitsInMemory())
     keyed.epoch(epochs(1)[0])
     spilled, back = harness(Visits()), harness(VisitsInMemory())
@@ -129,6 +130,7 @@ def test_a_plain_dict_put_in_its_place_is_spilled() -> None:
 
 def test_its_size_is_that_of_memory_and_disk_and_costs_no_look_into_it() -> None:
     shard = restore_state(Counts(), None)
+    assert isinstance(shard.counts, Spilled)
     shard.counts.put_many([f"word-{n}" for n in range(30_000)], range(30_000))
     estimate = SizeEstimate("counts", shard)
     assert estimate.now() > 400_000

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
 import os
 import threading
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -53,6 +55,21 @@ def test_torn_lines_are_skipped(any_store: Store, clock) -> None:
     assert [entry["kind"] for entry in read_journal(any_store)] == ["one", "two"]
 
 
+def test_torn_lines_are_counted_and_one_that_is_still_written_is_not(any_store: Store, clock) -> None:
+    journal, reader = Journal(any_store, Generation(1), now_ms=clock), JournalReader(any_store)
+    journal.record("one")
+    journal.flush()
+    (path,) = [segment.path for segment in segments(any_store)]
+    any_store.append(path, b'{"at_ms":1,"ki\n\xff\xfe\n[1]\n{"at_ms":1,"kind":"thr')
+    assert [entry["kind"] for entry in reader.new()] == ["one"] and reader.torn == 3
+    assert list(reader.new()) == [] and reader.torn == 3
+    newer = Journal(any_store, Generation(2), now_ms=clock)
+    newer.record("two")
+    newer.close()
+    assert [entry["kind"] for entry in reader.new()] == ["two"] and reader.torn == 4  # nobody will end that line
+    assert list(reader.new()) == [] and reader.torn == 4
+
+
 def test_a_full_journal_drops_the_oldest_and_says_how_many(store: Store, clock) -> None:
     journal = Journal(store, Generation(1), now_ms=clock, capacity=3)
     for number in range(5):
@@ -94,6 +111,62 @@ def test_the_journal_stays_within_its_size_and_the_newest_is_kept(any_store: Sto
     told = [entry["number"] for entry in read_journal(any_store)]
     assert sum(any_store.size(s.path) for s in segments(any_store)) < 64_000 + 3 * 4_000  # a tidy may be on its way
     assert told == list(range(told[0], 4_000)) and told[0] > 0
+
+
+def test_every_segment_but_the_first_begins_with_what_still_holds(any_store: Store, clock) -> None:
+    journal, told = Journal(any_store, Generation(1), now_ms=clock, limits=SMALL), 0
+    journal.continued = lambda: ("journal_continues", {"numbers": told})
+    for number in range(600):
+        journal.record("n", number=number)
+        if number % 10 == 9:
+            journal.flush()
+            told = number
+    journal.close()
+    first, *others = segments(any_store)
+    kinds = {s: [json.loads(line)["kind"] for line in any_store.read(s.path).splitlines()] for s in (first, *others)}
+    assert kinds[first][0] == "n" and others and all(kinds[segment][0] == "journal_continues" for segment in others)
+    records = list(read_journal(any_store))
+    assert [entry["number"] for entry in records if entry["kind"] == "n"] == list(range(600))
+    for before, entry, after in zip(records, records[1:], records[2:], strict=False):
+        if entry["kind"] == "journal_continues":
+            assert entry["numbers"] == before["number"] == after["number"] - 1
+
+
+def test_a_segment_that_could_not_be_begun_begins_with_what_holds_then(store: Store, clock) -> None:
+    journal = Journal(store, Generation(1), now_ms=clock, limits=Limits(segment_bytes=1))
+    journal.continued = lambda: ("journal_continues", {"at": clock.ms})
+    journal.record("n", number=0)
+    journal.flush()
+    (store.local / "journal").rename(store.local / "away")
+    store.write("journal", [b"a file where the folder should be"])
+    journal.record("n", number=1)
+    with pytest.raises(StorageFailed):
+        journal.flush()
+    store.delete("journal")
+    (store.local / "away").rename(store.local / "journal")
+    clock.ms += 5
+    journal.close()
+    assert [(e["kind"], e.get("at")) for e in read_journal(store)] == [
+        ("n", None),
+        ("journal_continues", clock.ms),
+        ("n", None),
+    ]
+
+
+def test_who_wants_the_newest_first_reads_from_the_beginning_of_a_segment_on(any_store: Store, clock) -> None:
+    journal = Journal(any_store, Generation(1), now_ms=clock, limits=SMALL)
+    for number in range(600):
+        journal.record("n", number=number)
+        if number % 10 == 9:
+            journal.flush()
+    newest = JournalReader(any_store, newest_bytes=SMALL.segment_bytes)
+    told = [entry["number"] for entry in newest.new()]
+    assert newest.leaves_out and told == list(range(told[0], 600)) and 50 < len(told) < 200
+    journal.record("n", number=600)
+    journal.close()
+    assert [entry["number"] for entry in newest.new()] == [600]
+    whole = JournalReader(any_store, newest_bytes=10**9)
+    assert len(list(whole.new())) == 601 and not whole.leaves_out
 
 
 def test_what_is_older_than_the_limit_goes_the_newest_never(store: Store, clock) -> None:
@@ -180,12 +253,12 @@ def test_a_merge_cut_short_at_any_write_doubles_and_loses_nothing(store: Store, 
     for generation in range(1, MERGED + 2):
         journal = Journal(store, Generation(generation), now_ms=clock, limits=Limits(segment_bytes=10**9))
         journal.record("n", number=generation)
-        journal._tidy = lambda segment: None
+        journal._tidy = lambda current: None  # type: ignore[method-assign]
         journal.close()
     everything = list(range(1, MERGED + 2))
     for left in range(MERGED + 1):
         try:
-            tidy(Dying(left), segments(store)[-1], Limits(), clock.ms, ())
+            tidy(cast(Store, Dying(left)), segments(store)[-1], Limits(), clock.ms, ())
         except Crash:
             assert left < MERGED
         assert [entry["number"] for entry in read_journal(store)] == everything

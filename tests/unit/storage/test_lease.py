@@ -54,7 +54,7 @@ def renewing(lease: Lease) -> Iterator[None]:
 
 
 @contextmanager
-def driver_in_another_process(root: Path, now_ms: int) -> Iterator[subprocess.Popen[str]]:
+def driver_in_another_process(root: Path | None, now_ms: int) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", HOLD, str(root), str(now_ms)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
         assert driver.stdout is not None and driver.stdout.readline() == "held\n"

@@ -31,7 +31,7 @@ def admitted(epoch: int, rows: int = 10) -> Admitted:
 
 
 def committed(epoch: int, unit: str = "main", **event_times_ms: int) -> Committed:
-    return Committed(Epoch(epoch), UnitName(unit), event_times_ms)
+    return Committed(Epoch(epoch), UnitName(unit), {OperatorName(name): at for name, at in event_times_ms.items()})
 
 
 def ledger_file(store: Store, generation: int) -> Path:
@@ -199,9 +199,10 @@ def test_a_fenced_driver_cannot_append_or_trim(any_store: Store, start: Starter,
 class Sleepy(Lease):
     """A driver that is stopped right after it has looked at its lease: the worst moment."""
 
-    def __init__(self, lease: Lease, meanwhile: Callable[[], None]) -> None:
+    def __init__(self, lease: Lease | None, meanwhile: Callable[[], object]) -> None:
+        assert lease is not None
         super().__init__(lease._store, lease._holder, lease._now_ms)
-        self.meanwhile: Callable[[], None] | None = meanwhile
+        self.meanwhile: Callable[[], object] | None = meanwhile
 
     def check(self) -> None:
         super().check()
@@ -361,7 +362,8 @@ def test_a_disk_that_is_full_for_a_while_costs_no_record(store: Store) -> None:
     assert last > 1
     ledger = Ledger.view(store)
     assert ledger.last_admitted == last + 2
-    assert [ledger.admitted(Epoch(epoch)).epoch for epoch in range(1, last + 3)] == list(range(1, last + 3))
+    found = [ledger.admitted(Epoch(epoch)) for epoch in range(1, last + 3)]
+    assert [one and one.epoch for one in found] == list(range(1, last + 3))
 
 
 def test_many_threads_may_commit(store: Store, start: Starter) -> None:

@@ -53,7 +53,7 @@ def test_mappings_and_numbers_of_any_kind_can_be_committed(store: Store) -> None
     given = replace(
         manifest(1),
         units=MappingProxyType({UnitName("main"): Epoch(4)}),
-        event_times_ms={OperatorName("count"): np.int64(5)},
+        event_times_ms={OperatorName("count"): np.int64(5)},  # type: ignore[dict-item]
     )
     Checkpoints(store).commit(given)
     assert Checkpoints(store).read(CheckpointId(1)) == replace(manifest(1), units={UnitName("main"): Epoch(4)})

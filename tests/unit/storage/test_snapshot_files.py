@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from perseid.storage.store import Store
 
 PATH = "checkpoints/00000001/count-0.snapshot"
 HEADER = {"operator": "count", "epoch": 7}
-BUFFERS = [b"", b"x", bytes(range(256)) * 5000, memoryview(b"12345678")]
+BUFFERS: list[Any] = [b"", b"x", bytes(range(256)) * 5000, memoryview(b"12345678")]
 
 
 def names(folder: Path) -> list[str]:
@@ -54,7 +55,7 @@ def test_the_same_state_gives_the_same_digest_under_the_same_key(store: Store, e
 
 
 def test_buffers_are_aligned_and_writable(any_store: Store) -> None:
-    arrays = [np.arange(n, dtype="f8") for n in (1, 7, 1000, 300_000)]
+    arrays: list[Any] = [np.arange(n, dtype="f8") for n in (1, 7, 1000, 300_000)]
     file = write_snapshot(any_store, PATH, {"h": "x"}, arrays, local=None)
     for buffer, array in zip(read_snapshot(any_store, file, local=None)[1], arrays, strict=True):
         back = np.frombuffer(buffer, dtype="f8")
@@ -64,18 +65,18 @@ def test_buffers_are_aligned_and_writable(any_store: Store) -> None:
 
 
 def test_any_contiguous_buffer_can_be_written(store: Store) -> None:
-    buffers = [
+    buffers: list[Any] = [
         np.asfortranarray(np.arange(6).reshape(2, 3)),
         np.empty((0, 3)),
         pa.array([1, 2, 3]).buffers()[1],
         pickle.PickleBuffer(bytearray(b"abc")),
-        memoryview(np.arange(4, dtype="i2")),
+        memoryview(np.arange(4, dtype="i2")),  # type: ignore[arg-type]
     ]
     file = write_snapshot(store, PATH, {}, buffers, local=None)
     _, back, _ = read_snapshot(store, file, local=None)
     assert [b.nbytes for b in back] == [pickle.PickleBuffer(b).raw().nbytes for b in buffers]
     with pytest.raises(BufferError):
-        write_snapshot(store, PATH, {}, [np.arange(10)[::2]], local=None)
+        write_snapshot(store, PATH, {}, [np.arange(10)[::2]], local=None)  # type: ignore[list-item]
 
 
 def test_pickled_state_comes_back_without_copies(store: Store) -> None:
@@ -145,7 +146,7 @@ def test_across_filesystems_the_second_copy_is_copied(store: Store, tmp_path: Pa
     local = Path("/dev/shm") / f"perseid-{os.getpid()}"
     try:
         file = write_snapshot(store, PATH, HEADER, BUFFERS, local=local)
-        assert not (local / PATH).samefile(store.local / PATH)
+        assert store.local is not None and not (local / PATH).samefile(store.local / PATH)
         assert read_snapshot(store, file, local=local)[2] == "local"
         assert read_snapshot(store, file, local=None)[2] == "shared"
     finally:

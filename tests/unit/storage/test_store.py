@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,13 +18,21 @@ from perseid.storage.store import Store, failure, local_folder
 from perseid.vocabulary import Fence
 
 
+def folder_of(store: Store) -> Path:
+    assert store.local is not None
+    return store.local
+
+
 def names(folder: Path) -> list[str]:
     """What is really there, hidden or not."""
     return sorted(path.name for path in folder.iterdir())
 
 
+PARTS: list[Any] = [b"one ", memoryview(b"two "), b"", bytearray(b"three")]
+
+
 def test_what_was_written_is_read_back(any_store: Store) -> None:
-    assert any_store.write("a/b/c", [b"one ", memoryview(b"two "), b"", bytearray(b"three")]) == 13
+    assert any_store.write("a/b/c", PARTS) == 13
     assert any_store.read("a/b/c") == b"one two three"
     assert any_store.size("a/b/c") == 13
     assert any_store.exists("a/b/c") and any_store.exists("a/b") and not any_store.exists("a/c")
@@ -59,7 +68,7 @@ def test_a_failing_producer_leaves_no_temporary_file(store: Store) -> None:
 
     with pytest.raises(ValueError, match="producer"):
         store.write("folder/a", chunks())
-    assert names(store.local / "folder") == []
+    assert names(folder_of(store) / "folder") == []
 
 
 def test_create_is_for_the_first_only(any_store: Store) -> None:
@@ -186,14 +195,14 @@ def test_a_newer_driver_fences_an_older_one_and_none_comes_back(any_store: Store
 
 
 def test_a_root_that_is_out_of_reach_is_no_newer_driver(store: Store) -> None:
-    driver, away = store.fenced("staging", Fence(1)), store.local.with_name("away")
-    store.local.rename(away)
-    store.local.touch()
+    driver, away = store.fenced("staging", Fence(1)), folder_of(store).with_name("away")
+    folder_of(store).rename(away)
+    folder_of(store).touch()
     for change in (lambda: driver.write("a", [b"x"]), driver.check):
         with pytest.raises(StorageFailed):
             change()
-    store.local.unlink()
-    away.rename(store.local)
+    folder_of(store).unlink()
+    away.rename(folder_of(store))
     driver.write("a", [b"x"])
 
 
@@ -290,7 +299,7 @@ def test_a_folder_where_the_file_should_be_fails_the_write_and_leaves_no_rest(st
     store.write("a/b", [b"x"])
     with pytest.raises(StorageFailed, match="cannot write"):
         store.write("a", [b"x"])
-    assert store.list("") == ["a"] and names(store.local) == ["a"]
+    assert store.list("") == ["a"] and names(folder_of(store)) == ["a"]
 
 
 FULL_DISK = """

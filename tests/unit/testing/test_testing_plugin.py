@@ -56,4 +56,4 @@ def test_harness(operator_harness, perseid_clock, perseid_root):
     assert not Path(perseid_root).exists()
 """
     assert "1 passed" in session(tmp_path, test)
-    assert "perseid_small_root" in session(tmp_path, test, "--fixtures")
+    assert "perseid_small_root" in session(tmp_path, "def test(): ...\n", "--fixtures")

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 import perseid
 from perseid import App, Operator, state
-from perseid.bench.measuring.sizes import KEY_SQL, KEYS, SCHEMA, SHARDS
+from perseid.bench.measuring.processors import Processor
+from perseid.bench.measuring.sizes import KEY_SQL, KEYS, PROCESSOR_SCHEMA, SCHEMA, SHARDS
 
 OUTPUT = "key long, n long"
 
@@ -74,6 +75,16 @@ def count(folder: Path, out: Path, *, combine: bool, sink: str = "parquet") -> A
     operator, partial = (CombinedCount(), {"n": "count(*)"}) if combine else (Count(), None)
     counts = rows.stateful("count", operator, key="key", shards=SHARDS, output=OUTPUT, combine=partial)
     counts.sink("out", perseid.sinks.parquet(out) if sink == "parquet" else perseid.sinks.noop())
+    return app
+
+
+def processor(folder: Path, out: Path, kind: type[Processor], *, pandas: bool) -> App:
+    """A class written for Spark, over parquet files, to parquet files, exactly once."""
+    app = App("processor")
+    rows = app.source("rows", perseid.sources.files(folder, schema=PROCESSOR_SCHEMA))
+    operator = perseid.spark_processor(kind(), time_mode=kind.time_mode, pandas=pandas)
+    results = rows.stateful("processor", operator, key="key", shards=SHARDS, output=OUTPUT)
+    results.sink("out", perseid.sinks.parquet(out))
     return app
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from perseid.bench.measuring.sizes import KEYS, ROWS_PER_EPOCH, SMALL_ROWS
+from perseid.bench.measuring.sizes import KEYS, PROCESSOR_KEYS, ROWS_PER_EPOCH, SMALL_ROWS
 
 DIFFERENT = 4
 """Epochs with files of their own; the ones after them are links."""
@@ -44,7 +44,12 @@ def small(folder: Path, epochs: int) -> Path:
     return _files(folder, epochs, SMALL_ROWS, parts=1)
 
 
-def _files(folder: Path, epochs: int, rows: int, *, parts: int, below: int | None = None) -> Path:
+def keyed(folder: Path, epochs: int, rows: int) -> Path:
+    """Epochs for processors: ten rows of every key in a hundred thousand, with a value."""
+    return _files(folder, epochs, rows, parts=2, values=True)
+
+
+def _files(folder: Path, epochs: int, rows: int, *, parts: int, below: int | None = None, values: bool = False) -> Path:
     folder.mkdir(parents=True)
     oldest_s = int(time.time()) - epochs - 60
     part_rows = rows // parts
@@ -55,7 +60,8 @@ def _files(folder: Path, epochs: int, rows: int, *, parts: int, below: int | Non
             if like == path:
                 column = keys(epoch * rows + part * part_rows, part_rows)
                 column = column if below is None else column[column < below]
-                pq.write_table(pa.table({"key": column}), path)
+                columns = {"key": column % PROCESSOR_KEYS, "value": column} if values else {"key": column}
+                pq.write_table(pa.table(columns), path)
                 os.utime(path, (oldest_s, oldest_s))
             else:
                 path.hardlink_to(like)

@@ -15,6 +15,7 @@ import perseid
 from perseid import App, every
 from perseid.bench.measuring import applications
 from perseid.bench.measuring.memory import DriverMemory
+from perseid.bench.measuring.processors import Processor
 from perseid.bench.measuring.sizes import CHECKPOINT_S, ROWS_PER_EPOCH, SHARDS, SMALL_ROWS
 from perseid.driver.running import Running
 from perseid.engine.progress import Progress
@@ -46,6 +47,16 @@ def count(folder: Path, work: Path, epochs: int, *, combine: bool) -> Journal:
     happened = end(running)
     _check(work / "out", happened)
     return happened
+
+
+def processor(
+    folder: Path, work: Path, epochs: int, rows: int, kind: type[Processor], *, pandas: bool, checkpoint: bool
+) -> Journal:
+    """A processor until so many epochs are done and, where that is wanted, it has had a checkpoint."""
+    app = applications.processor(folder, work / "out", kind, pandas=pandas)
+    running = start(app, work, max_rows_per_epoch=rows)
+    wait_for(running, lambda p: p.epoch >= epochs and (p.checkpoints > 0 or not checkpoint))
+    return end(running)
 
 
 def _check(out: Path, happened: Journal) -> None:

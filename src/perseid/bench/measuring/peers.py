@@ -14,11 +14,11 @@ from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql import DataFrame, SparkSession
 
 from perseid.bench.measuring.applications import OUTPUT
-from perseid.bench.measuring.sizes import ROWS_PER_EPOCH, SCHEMA, SHARDS
+from perseid.bench.measuring.processors import CountFrames, CountRows, Processor
+from perseid.bench.measuring.sizes import PROCESSOR_SCHEMA, ROWS_PER_EPOCH, SCHEMA, SHARDS
 from perseid.bench.measuring.timings import Commit, from_progress
 
 ROCKSDB = "spark.sql.streaming.stateStore.rocksdb"
@@ -85,6 +85,19 @@ def transform_with_state_in_pandas(folder: Path, work: Path, files: int) -> list
     )
 
 
+def processor(
+    folder: Path, work: Path, files: int, batches: int, kind: type[Processor], *, pandas: bool
+) -> list[Commit]:
+    """Any processor, by either method, on rows of ``sizes.PROCESSOR_SCHEMA``, until so many batches are done."""
+
+    def processed(rows: DataFrame) -> DataFrame:
+        keyed = rows.groupBy("key")
+        method = keyed.transformWithStateInPandas if pandas else keyed.transformWithState
+        return method(kind(), OUTPUT, "Update", kind.time_mode)
+
+    return _stream(folder, work, files, processed, schema=PROCESSOR_SCHEMA, batches=batches)
+
+
 def identity(folder: Path, batches: int) -> list[Commit]:
     """Batch jobs that bring the rows of each key together, send them through Python, and throw them away."""
     files = sorted(str(path) for path in folder.iterdir())
@@ -98,47 +111,33 @@ def identity(folder: Path, batches: int) -> list[Commit]:
     return commits
 
 
-class CountRows(StatefulProcessor):
-    """The count of one key, row API."""
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._count = handle.getValueState("count", "n long")
-
-    def handleInputRows(self, key, rows, timerValues):  # type: ignore[no-untyped-def]
-        before = self._count.get()
-        total = (before[0] if before is not None else 0) + sum(1 for _ in rows)
-        self._count.update((total,))
-        yield Row(key=key[0], n=total)
-
-    def close(self) -> None:
-        pass
-
-
-class CountFrames(CountRows):
-    """The count of one key, pandas API."""
-
-    def handleInputRows(self, key, rows, timerValues):  # type: ignore[no-untyped-def]
-        import pandas as pd
-
-        before = self._count.get()
-        total = (before[0] if before is not None else 0) + sum(len(frame) for frame in rows)
-        self._count.update((total,))
-        yield pd.DataFrame({"key": [key[0]], "n": [total]})
-
-
 def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
 def _stream(
-    folder: Path, work: Path, files: int, counted: Callable[[DataFrame], DataFrame], sink: str = "parquet"
+    folder: Path,
+    work: Path,
+    files: int,
+    counted: Callable[[DataFrame], DataFrame],
+    sink: str = "parquet",
+    schema: str = SCHEMA,
+    batches: int | None = None,
 ) -> list[Commit]:
-    rows = spark().readStream.schema(SCHEMA).option("maxFilesPerTrigger", files).parquet(str(folder))
-    writer = counted(rows).writeStream.outputMode("update").trigger(availableNow=True)
+    """All that is there; or so many batches, since with processing time Spark goes on without rows and never ends."""
+    rows = spark().readStream.schema(schema).option("maxFilesPerTrigger", files).parquet(str(folder))
+    writer = counted(rows).writeStream.outputMode("update")
+    writer = writer.trigger(availableNow=True) if batches is None else writer.trigger(processingTime="0 seconds")
     writer = writer.option("checkpointLocation", str(work / "checkpoint"))
     writer = writer.foreachBatch(_Batches(work / "out")) if sink == "parquet" else writer.format("noop")
     query = writer.start()
-    query.awaitTermination()
+    if batches is None:
+        query.awaitTermination()
+    else:
+        while len(from_progress(query.recentProgress)) < batches:
+            assert query.isActive, "the query ended before its batches were done"
+            time.sleep(0.05)
+        query.stop()
     return from_progress(query.recentProgress)
 
 

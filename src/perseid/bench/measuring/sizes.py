@@ -10,6 +10,9 @@ SMALL_ROWS = 1_000
 SHARDS = 2
 CHECKPOINT_S = 10
 SCHEMA = "key long"
+PROCESSOR_ROWS = 100_000
+PROCESSOR_KEYS = 10_000
+PROCESSOR_SCHEMA = "key long, value long"
 KEY_SQL = f"(id * 2654435761) % {KEYS}"
 """The key of row ``id``: every key once in 100,000 rows, in no order that helps anybody."""
 
@@ -26,6 +29,10 @@ class Sizes:
     small_discarded: int
     small_rounds: int
     extras: bool  # measure what no goal asks for, too: with combining, without sinks, transformWithStateInPandas
+    processor_rounds: int
+    processor_epochs: int  # of Perseid in one round, at least
+    processor_batches: int  # of Spark
+    processor_small: int  # epochs and batches of a thousand rows
     growth_epochs: int
     growth_from: int  # the driver's memory is first read after this many
     checkpoint_pairs: int  # checkpoints that are compared with the time around them
@@ -42,6 +49,10 @@ FULL = Sizes(
     small_discarded=20,
     small_rounds=3,
     extras=True,
+    processor_rounds=2,
+    processor_epochs=24,
+    processor_batches=4,
+    processor_small=30,
     growth_epochs=1_000,
     growth_from=200,
     checkpoint_pairs=18,
@@ -57,6 +68,10 @@ QUICK = Sizes(
     small_discarded=5,
     small_rounds=1,
     extras=False,
+    processor_rounds=1,
+    processor_epochs=6,
+    processor_batches=2,
+    processor_small=8,
     growth_epochs=50,
     growth_from=25,
     checkpoint_pairs=1,

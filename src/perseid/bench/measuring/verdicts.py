@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,21 +40,37 @@ class Verdict:
     reached: bool
 
 
-GOALS = (
-    Goal("keyed count, against transformWithState", "perseid_rows_per_s", "rows/s", "at least", 30, "transform_with_state_rows_per_s"),
-    Goal("keyed count, against the JVM aggregate", "perseid_rows_per_s", "rows/s", "at least", 1.5, "native_rows_per_s"),
-    Goal("keyed count, against the identity job", "perseid_rows_per_s", "rows/s", "at least", 0.75, "identity_rows_per_s"),
-    Goal("1,000 rows, against transformWithState", "perseid_small_epoch_ms", "ms", "at most", 1, "transform_with_state_small_batch_ms"),
-    Goal("throughput lost to checkpoints of 300 MB", "checkpoint_cost_percent", "%", "at most", 5, least=-5),
-    Goal("longest stall by a checkpoint", "longest_stall_ms", "ms", "at most", 100),
-    Goal("host with 100 MB killed, to new output", "host_kill_recovery_s", "s", "at most", 2),
-    Goal("executor killed, to new output", "executor_kill_recovery_s", "s", "at most", 10),
-    Goal("memory of a host, per byte of its state", "host_bytes_per_state_byte", "bytes", "at most", 1.3),
-    Goal("growth of the driver", "driver_growth_mb", "MB", "at most", 10),
-)  # fmt: skip
+def _processor_goals(api: str) -> Iterator[Goal]:
+    """What is wanted of classes written for Spark, with rows or with pandas frames."""
+    for kind, what in (("count", "count"), ("session", "session in a list"), ("timers", "timers")):
+        ours, peer = (f"{of}processor_{kind}_{api}" for of in ("", "spark_"))
+        yield Goal(f"{what}, {api}", f"{ours}_rows_per_s", "rows/s", "at least", 10, f"{peer}_rows_per_s")
+        yield Goal(f"{what}, {api}: 1,000 rows", f"{ours}_small_ms", "ms", "at most", 1 / 3, f"{peer}_small_ms")
 
 
-def judge(numbers: Mapping[str, float], goals: tuple[Goal, ...] = GOALS) -> list[Verdict]:
+GOALS: Mapping[str, tuple[Goal, ...]] = {
+    "throughput": (
+        Goal("keyed count, against transformWithState", "perseid_rows_per_s", "rows/s", "at least", 30, "transform_with_state_rows_per_s"),
+        Goal("keyed count, against the JVM aggregate", "perseid_rows_per_s", "rows/s", "at least", 1.5, "native_rows_per_s"),
+        Goal("keyed count, against the identity job", "perseid_rows_per_s", "rows/s", "at least", 0.75, "identity_rows_per_s"),
+    ),
+    "small": (
+        Goal("1,000 rows, against transformWithState", "perseid_small_epoch_ms", "ms", "at most", 1, "transform_with_state_small_batch_ms"),
+        Goal("growth of the driver", "driver_growth_mb", "MB", "at most", 10),
+    ),
+    "processors": tuple(goal for api in ("row", "pandas") for goal in _processor_goals(api)),
+    "checkpoints": (
+        Goal("throughput lost to checkpoints of 300 MB", "checkpoint_cost_percent", "%", "at most", 5, least=-5),
+        Goal("longest stall by a checkpoint", "longest_stall_ms", "ms", "at most", 100),
+        Goal("memory of a host, per byte of its state", "host_bytes_per_state_byte", "bytes", "at most", 1.3),
+    ),
+    "hosts": (Goal("host with 100 MB killed, to new output", "host_kill_recovery_s", "s", "at most", 2),),
+    "executors": (Goal("executor killed, to new output", "executor_kill_recovery_s", "s", "at most", 10),),
+}  # fmt: skip
+"""By part of the benchmark."""
+
+
+def judge(numbers: Mapping[str, float], goals: tuple[Goal, ...]) -> list[Verdict]:
     """A verdict on every goal."""
     return [_verdict(goal, numbers) for goal in goals]
 

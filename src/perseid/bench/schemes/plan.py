@@ -121,10 +121,10 @@ class Case:
 
     @property
     def expected_s(self) -> float:
-        """How long the run takes, but for starting, kills and stopping."""
-        return self.warm_s + max(self.epochs, self.recorded_epochs) * self.epoch_s * (
-            1.3 if self.scheme in STANDING_STILL else 1
-        )
+        """How long the run takes, but for starting, coming back and stopping."""
+        stands_still = 1.3 if self.scheme in STANDING_STILL else 1
+        window_s = max(self.epochs, self.recorded_epochs) * self.epoch_s * stands_still
+        return self.warm_s + window_s + (0 if self.quick else (self.kills + 0.5) * self.period_s if self.kills else 0)
 
     @property
     def name(self) -> str:
@@ -144,9 +144,17 @@ class AppPlan:
     quick: bool = False
 
     def fitted(self, epoch_s: float) -> AppPlan:
-        """On a slow machine with few epochs in a cycle, on a fast one with many."""
+        """On a slow machine with few epochs in a cycle, on a fast one with many; where a cycle takes too long, with fewer rows in it."""
         fitting = [parts for parts in self.parts if parts * epoch_s <= CYCLE_S]
-        return replace(self, parts=(max(fitting, default=min(self.parts)),))
+        rows = 1.0 if self.quick else min(1.0, CYCLE_S / (self.parts[0] * epoch_s))
+        return replace(self, parts=(max(fitting, default=min(self.parts)),), scale=self.scale * rows)
+
+    def expected_s(self, epoch_s: float, around_s: float) -> tuple[float, float]:
+        """How long its runs take on a machine that needs so long for an epoch: those that are needed, and all."""
+        cases = [self.at_pace(case, epoch_s, 0.0) for case in (*self.cases(), *self.often())]
+        loaded = () if self.quick else [self.at_pace(case, epoch_s / LOAD, 0.0) for case in self.loaded(0.0)]
+        needed_s = sum(case.expected_s + around_s for case in cases if self.needed(case))
+        return needed_s, sum(case.expected_s + around_s for case in (*cases, *loaded))
 
     def at_pace(self, case: Case, epoch_s: float, state_bytes: float) -> Case:
         """With periods as this machine needs them, at so many seconds an epoch; its state is so large on average."""
@@ -194,10 +202,13 @@ MINUTES, QUICK_MINUTES = 20, 3
 QUICK_BUDGET_S = 60.0 * QUICK_MINUTES + 15
 """After this no run begins that can be left out."""
 FULL = (
-    AppPlan("tmi", 0.15, 10.0, (12,), 1, 400.0),
-    AppPlan("bcp", 0.2, 10.0, (15,), 2, 400.0),
-    AppPlan("signalguru", 0.05, 1.0, (12,), 2, 400.0),
+    AppPlan("tmi", 0.15, 10.0, (12, 10, 8, 6), 1, 400.0),
+    AppPlan("bcp", 0.2, 10.0, (15, 10, 6), 2, 400.0),
+    AppPlan("signalguru", 0.05, 1.0, (12, 10, 8, 6), 2, 400.0),
 )
+"""A cycle has the first number of epochs, or fewer where the machine is slow. Three times 400 s are 20 minutes."""
+AROUND_S = 6.0
+"""What starting, coming back and stopping take in a run, until one has told."""
 QUICK = (
     AppPlan(pool.NAME, 1.0, 1.0, (8, 10, 12, 15, 16, 20, 24, 30, 40), 2, QUICK_BUDGET_S, quick=True),
     AppPlan("tmi", 0.05, 1.0, (12,), 1, QUICK_BUDGET_S, quick=True),

@@ -1,14 +1,15 @@
 // Curves: uPlot with incidents shaded behind them and marks on them.
 import { html, useEffect, useRef } from './vendor/preact-htm.js';
+import { day } from './format.js';
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 export const COLOURS = ['--c1', '--c2', '--c3', '--c4', '--c5', '--c6'];
-const SHADES = { fault: '--bad', failure: '--bad', takeover: '--bad', scale: '--c2' };
+const SHADES = { fault: '--bad', failure: '--bad', takeover: '--bad', scale: '--c2', standby: '--c4' };
 
 // Where an axis may have its numbers: of things that are counted, of bytes, of milliseconds.
 export const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 1e4, 1e5, 1e6];
 export const BYTES = Array.from({ length: 50 }, (_, n) => 2 ** n);
-export const MILLISECONDS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 3e4, 6e4, 3e5, 6e5, 36e5, 72e5, 864e5, 864e6];
+export const MILLISECONDS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 3e4, 6e4, 3e5, 6e5, 36e5, 72e5, 864e5, 864e6, 864e7, 864e8, 864e9];
 
 function shade(bands) {
   return (u) => {
@@ -71,14 +72,14 @@ export function Chart({ title, note, t, series, format, bands = [], marks = [], 
       scales: { x: { time: true }, y: { range: (u, low, high) => [0, high > 0 ? high * 1.12 : 1] } },
       axes: [
         { ...axis, space: 70, size: 28, values: [[86400, '{YYYY}-{MM}-{DD}'], [3600, '{HH}:{mm}'], [60, '{HH}:{mm}'], [1, '{HH}:{mm}:{ss}'], [0.001, '{HH}:{mm}:{ss}']].map(([s, f]) => [s, f, null, null, null, null, null, null, 1]) },
-        { ...axis, size: 64, ...(steps ? { incrs: steps } : {}), values: (u, ticks) => ticks.map(format) },
+        { ...axis, size: 64, space: height < 200 ? 22 : 30, ...(steps ? { incrs: steps } : {}), values: (u, ticks) => ticks.map(format) },
       ],
       series: [
-        { value: '{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}' },
+        { label: '', value: (u, at) => (at == null ? 'now' : day(at * 1000)) },
         ...series.map((one, at) => ({
           label: one.label, stroke: css(one.colour), width: one.width || 1.5, spanGaps: true, points: { show: false },
           fill: one.fill ? css(one.colour) + (one.fill === true ? '' : one.fill) : undefined,
-          value: (u, v, s, i) => { const own = live.current.series[at]; return i == null || !own ? '–' : own.raw ? format(own.raw[i]) : v == null ? '–' : format(v); },
+          value: (u, v, s, i) => { const own = live.current.series[at], all = own && (own.raw || own.values); return all ? format(all[i ?? all.length - 1]) : '–'; },
         })),
       ],
       hooks: { drawAxes: [shade(() => live.current.bands)], draw: [draw(() => live.current.marks, () => live.current.lines)] },

@@ -54,11 +54,13 @@ function Chips({ shards }) {
     return html`<text x="12" y="90" class="small">${shards.length} shards on ${hosts} hosts</text>`;
   }
   const wide = Math.min(22, (WIDTH - 24) / Math.max(1, shards.length));
-  return shards.map((s, i) => html`<g transform=${`translate(${12 + i * wide}, 78)`}>
-    <title>shard ${s.name} ${s.host == null ? 'is on no host' : 'on host ' + s.host}</title>
-    <rect width=${wide - 4} height="15" rx="3" fill=${s.host == null ? 'none' : hostColour(s.host)} class=${s.host == null ? 'lost' : ''} />
-    ${wide > 16 && html`<text x=${(wide - 4) / 2} y="11.5" class="chip">${s.host ?? '×'}</text>`}</g>`);
+  return shards.map((s, i) => { const by = s.answering ?? s.host; return html`<g transform=${`translate(${12 + i * wide}, ${s.copy == null ? 78 : 75})`}>
+    <title>shard ${where(s)}</title>
+    <rect width=${wide - 4} height="15" rx="3" fill=${by == null ? 'none' : hostColour(by)} class=${by == null ? 'lost' : ''} />
+    ${wide > 16 && html`<text x=${(wide - 4) / 2} y="11.5" class="chip">${by ?? '×'}</text>`}
+    ${s.copy != null && html`<rect y="17" width=${wide - 4} height="4" rx="1.5" fill=${s.pair === 'deploying' ? 'none' : hostColour(s.pair === 'switched' ? s.host : s.copy)} stroke=${hostColour(s.pair === 'switched' ? s.host : s.copy)} class="copy" />`}</g>`; });
 }
+const where = (s) => s.name + (s.host == null ? ' is on no host' : ` on host ${s.host}`) + (s.copy == null ? '' : s.pair === 'switched' ? `; its copy on host ${s.copy} answers` : s.pair === 'deploying' ? `, a copy is made on host ${s.copy}` : `, its copy on host ${s.copy}`);
 
 function Box({ node, at, chosen, choose }) {
   const w = at.width, h = at.height, operator = node.kind === 'operator';
@@ -76,7 +78,7 @@ function Box({ node, at, chosen, choose }) {
       <text x="12" y="64" class="small"><tspan class="strong">${percent(node.busy)}</tspan> busy</text>
       <text x=${w - 12} y="64" class="small end">${size(node.state)}</text>
       <${Chips} shards=${node.shards} />`
-    : html`<text x="12" y="39" class="small">${node.kind}${node.what ? ' · ' + node.what : ''}</text>`}
+    : html`<text x="12" y="39" class="small">${node.kind}${node.rows_wait > 0 ? ` · ${count(node.rows_wait)} wait` : node.what ? ' · ' + node.what : ''}</text>`}
     ${node.guarantee && html`<text x=${w - 12} y="21" class="small end">${node.guarantee}</text>`}
   </g>`;
 }
@@ -113,7 +115,7 @@ export function Graph({ now }) {
       </svg>
     </div>
     <p class="key"><span class="dot calm"></span>under 50 % busy <span class="dot warm"></span>50 to 80 % <span class="dot hot"></span>over 80 %
-      <span class="gap"></span>numbers on edges are rows a second over 10 s; small squares are shards, numbered and coloured by host</p>
+      <span class="gap"></span>numbers on edges are rows a second over 10 s; small squares are shards, numbered and coloured by host${now.standby.pairs.length ? '; the bar below is the other copy' : ''}</p>
     ${node && html`<div class="card" aria-live="polite"><h3>${node.name}</h3><dl class="facts">
       <div><dt>kind</dt><dd>${node.kind}${node.what ? ` (${node.what})` : ''}</dd></div>
       <div><dt>unit</dt><dd>${node.unit || '–'}</dd></div>
@@ -121,7 +123,9 @@ export function Graph({ now }) {
       ${node.kind === 'operator' && html`
         <div><dt>busy</dt><dd>${percent(node.busy)} of the time, its busiest shard</dd></div>
         <div><dt>state</dt><dd>${size(node.state)}</dd></div>
-        <div><dt>shards</dt><dd>${node.shards.map((s) => html`<span class="tag"><i style=${`background:${hostColour(s.host ?? 0)}`}></i>${s.name.split('/').at(-1)} on ${s.host == null ? 'no host' : 'host ' + s.host}</span>`)}</dd></div>`}
+        <div><dt>shards</dt><dd>${node.shards.map((s) => html`<span class="tag"><i style=${`background:${hostColour(s.host ?? 0)}`}></i>${where({ ...s, name: s.name.split('/').at(-1) })}</span>`)}</dd></div>
+        ${node.standby && html`<div><dt>standby</dt><dd>${node.standby}</dd></div>`}`}
+      ${node.kind === 'source' && node.rows_wait != null && html`<div><dt>rows that wait</dt><dd id="source-waits">${count(node.rows_wait)}</dd></div>`}
       ${node.preserved && html`<div><dt>its stream</dt><dd>${node.preserved === 'durable' ? 'is a connector: kept on storage' : 'is ' + node.preserved + ' for the next unit'}</dd></div>`}
       ${node.guarantee && html`<div><dt>guarantee</dt><dd>${node.guarantee}</dd></div>`}
     </dl></div>`}

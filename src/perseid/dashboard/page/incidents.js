@@ -4,7 +4,7 @@ import { useData } from './data.js';
 import { Empty, Tile } from './panels.js';
 import { clock, day, duration, since } from './format.js';
 
-const TONE = { fault: 'bad', failure: 'bad', takeover: 'bad', scale: 'two', start: 'soft', checkpoint: 'warn', 'dead letters': 'warn' };
+const TONE = { fault: 'bad', failure: 'bad', takeover: 'bad', scale: 'two', standby: 'four', start: 'soft', checkpoint: 'warn', 'dead letters': 'warn' };
 
 function Line({ all, from, to, chosen, go }) {
   const span = Math.max(1, to - from);
@@ -37,7 +37,8 @@ export function Incidents({ root, now, chosen, go }) {
   const step = (by) => { const at = all.findIndex((i) => i.id === id), next = all[at + by]; if (next) go('incidents', next.id); };
   return html`<section aria-label="Incidents" onKeyDown=${(e) => (e.key === 'j' ? step(1) : e.key === 'k' ? step(-1) : null)}>
     <div class="tiles"><${Tile} id="outage-longest" name="longest outage" value=${duration(data.longest_outage_ms)} /><${Tile} id="faults" name="hosts lost" value=${now.totals.faults} />
-      <${Tile} id="recoveries" name="recoveries" value=${now.totals.recoveries} /><${Tile} id="scales" name="scales" value=${now.totals.scales} /></div>
+      <${Tile} id="recoveries" name="recoveries" value=${now.totals.recoveries} /><${Tile} id="scales" name="scales" value=${now.totals.scales} />
+      ${now.totals.switches + now.totals.promotions > 0 && html`<${Tile} id="copies-took-over" name="switches to a copy" value=${now.totals.switches} />`}</div>
     <div class="card"><${Line} all=${all} from=${data.began_ms} to=${data.at_ms} chosen=${id} go=${go} /></div>
     <div class="split"><ul class="card list">${all.map((i) => html`<li><button class=${i.id === id ? 'chosen' : ''} aria-current=${i.id === id} onClick=${() => go('incidents', i.id)}>
       <span class=${`dot ${TONE[i.kind]}`}></span><span>${i.title}</span><time>${clock(i.began_ms)}</time><em>${i.outage_ms != null ? duration(i.outage_ms) : ''}</em></button></li>`)}</ul>

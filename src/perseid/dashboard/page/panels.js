@@ -41,7 +41,7 @@ export function State({ root, now }) {
 }
 
 const PARTS = [['ordered', 'waiting for its epoch', 'wait'], ['forked', 'fork', 'fork'], ['synced', 'write', 'write'], ['written', 'sync', 'sync'], ['end', 'others and commit', 'commit']];
-const SHOWN = 60;
+const SHOWN = 60, ROWS = 40;
 
 function Gantt({ one }) {
   const end = Math.max(1, one.end);
@@ -61,7 +61,7 @@ function Gantt({ one }) {
 }
 
 export function Checkpoints({ root, now, chosen, go }) {
-  const { data, error } = useData(`${root}/checkpoints`, now.revision);
+  const { data, error } = useData(`${root}/checkpoints`, now.revision), [most, show] = useState(ROWS);
   const list = data ? data.checkpoints : [];
   const key = chosen || (list.find((c) => c.state === 'committed') || list[0] || {}).key;
   const one = useData(key ? `${root}/checkpoints/${key}` : null, now.revision);
@@ -75,11 +75,12 @@ export function Checkpoints({ root, now, chosen, go }) {
         ${c.inflight > 0 && html`<div><dt>epochs in flight</dt><dd>${count(c.inflight)} (${size(c.inflight_bytes)})</dd></div>`}
         ${c.awaited_ms > 0 && html`<div><dt>epochs waited for it</dt><dd>${duration(c.awaited_ms)}</dd></div>`}</dl>
       ${c.rows.length > 0 && html`<${Gantt} one=${c} /><p class="note">${c.slowest}.</p>`}</div>`}
-    <div class="card scroll tall"><h3>${count(data.of)} checkpoints</h3><table><thead><tr><th class="n">number</th><th>when</th><th class="n">age</th><th>reason</th><th class="n">size</th><th class="n">took</th><th></th></tr></thead>
-      <tbody>${list.map((one) => html`<tr class=${one.key === key ? 'chosen' : ''} onClick=${() => go('checkpoints', one.key)}>
+    <div class="card scroll tall"><h3>${count(data.of)} ${data.of === 1 ? 'checkpoint' : 'checkpoints'}</h3><table><thead><tr><th class="n">number</th><th>when</th><th class="n">age</th><th>reason</th><th class="n">size</th><th class="n">took</th><th></th></tr></thead>
+      <tbody>${list.slice(0, most).map((one) => html`<tr class=${one.key === key ? 'chosen' : ''} onClick=${() => go('checkpoints', one.key)}>
         <td class="n"><button class="link" aria-current=${one.key === key} onClick=${() => go('checkpoints', one.key)}>${one.id}</button></td><td>${clock(one.at_ms)}</td><td class="n">${duration(one.age_ms)}</td>
-        <td title=${one.why}>${reason(one.reason)}</td><td class="n">${size(one.bytes)}</td><td class="n">${duration(one.ms)}</td>
-        <td>${one.state === 'committed' ? html`<span class="good">✓</span>` : one.state === 'failed' ? html`<span class="bad">✗ ${one.error}</span>` : 'on its way'}</td></tr>`)}</tbody></table></div>
+        <td class="why" title=${one.why}><b>${reason(one.reason)}</b> ${one.why}</td><td class="n">${size(one.bytes)}</td><td class="n">${duration(one.ms)}</td>
+        <td>${one.state === 'committed' ? html`<span class="good">✓</span>` : one.state === 'failed' ? html`<span class="bad">✗ ${one.error}</span>` : 'on its way'}</td></tr>`)}</tbody></table>
+      ${list.length > most && html`<p><button onClick=${() => show(most + ROWS)}>older ones</button> <span class="note">${count(list.length - most)} more here, ${count(data.of)} in all</span></p>`}</div>
   </section>`;
 }
 
@@ -102,15 +103,17 @@ export function Time({ root, now }) {
     <div class="tiles">
       <${Tile} id="epochs" name="epochs" value=${count(s.epochs)} /><${Tile} id="p50" name="median" value=${duration(s.p50)} /><${Tile} id="p95" name="95 %" value=${duration(s.p95)} />
       <${Tile} id="p99" name="99 %" value=${duration(s.p99)} /><${Tile} id="rows-in" name="rows in" value=${count(s.rows_in)} /><${Tile} id="rows-out" name="rows out" value=${count(s.rows_out)} />
-      <${Tile} id="late" name="late rows" value=${count(s.late)} /><${Tile} id="aside" name="put aside" value=${count(now.totals.dead_letters + now.totals.malformed_lines)} /></div>
+      <${Tile} id="waits" name="rows that wait" value=${count(now.rows_wait)} /><${Tile} id="late" name="late rows" value=${count(s.late)} /><${Tile} id="aside" name="put aside" value=${count(now.totals.dead_letters + now.totals.malformed_lines)} /></div>
     <${Chart} title="Latency of an epoch" note="From its admission to its commit, over the last 30 epochs of each point." t=${c.t} steps=${MILLISECONDS} format=${duration} bands=${data.bands}
       series=${[{ label: '99 %', colour: '--c5', values: c.p99 }, { label: '95 %', colour: '--c2', values: c.p95 }, { label: 'median', colour: '--c1', values: c.p50, width: 2 }]} />
     <${Chart} title="Where the time goes" note="Waiting is for the epoch before; sink is from the last host's answer to the commit." t=${c.t} steps=${MILLISECONDS} format=${duration} bands=${data.bands} kind="stack" series=${stacked(c)} />
     <${Chart} title="Rows a second" t=${c.t} format=${rate} bands=${data.bands}
       series=${[{ label: 'in', colour: '--c1', values: c.rows_in, width: 2 }, { label: 'out', colour: '--c3', values: c.rows_out }]} />
-    <div class="columns"><${Chart} title="Epochs that wait" note="Admitted and not committed." t=${c.t} steps=${WHOLE} format=${count} bands=${data.bands} height=${150} series=${[{ label: 'epochs', colour: '--c4', values: c.backlog, fill: '22' }]} />
-    ${lag ? html`<${Chart} title="Watermark lag" note="How far the watermark lies behind the time of the epoch." t=${c.t} steps=${MILLISECONDS} format=${duration} bands=${data.bands} height=${150} series=${[{ label: 'lag', colour: '--c5', values: c.lag_ms, fill: '22' }]} />`
-      : html`<${Chart} title="Late rows" note="Dropped, or given to the operator as late." t=${c.t} steps=${WHOLE} format=${count} bands=${data.bands} height=${150} series=${[{ label: 'rows', colour: '--c5', values: c.late, fill: '22' }]} />`}</div>
+    <div class="columns">
+    ${c.rows_wait.some((v) => v != null) && html`<${Chart} title="Rows that wait" note="In the sources, behind the admitted epoch, as far as sources know." t=${c.t} steps=${WHOLE} format=${count} bands=${data.bands} height=${150} series=${[{ label: 'rows', colour: '--c2', values: c.rows_wait, fill: '22' }]} />`}
+    <${Chart} title="Epochs that wait" note="Admitted and not committed." t=${c.t} steps=${WHOLE} format=${count} bands=${data.bands} height=${150} series=${[{ label: 'epochs', colour: '--c4', values: c.backlog, fill: '22' }]} />
+    ${lag && html`<${Chart} title="Watermark lag" note="How far the watermark lies behind the time of the epoch." t=${c.t} steps=${MILLISECONDS} format=${duration} bands=${data.bands} height=${150} series=${[{ label: 'lag', colour: '--c5', values: c.lag_ms, fill: '22' }]} />`}
+    <${Chart} title="Late rows" note="Dropped, or given to the operator as late." t=${c.t} steps=${WHOLE} format=${count} bands=${data.bands} height=${150} series=${[{ label: 'rows', colour: '--c6', values: c.late, fill: '22' }]} /></div>
   </section>`;
 }
 
@@ -126,14 +129,14 @@ function Spark({ points }) {
 export function Hosts({ now }) {
   const operators = [...new Set(now.shards.map((s) => s.operator))];
   return html`<section aria-label="Hosts and keys">
-    <div class="hosts">${now.hosts.map((h) => html`<article class="card host"><h3><i style=${`background:${hostColour(h.id)}`}></i>host ${h.id} ${!h.shards.length && html`<span class="badge">spare</span>`}</h3>
+    <div class="hosts">${now.hosts.map((h) => html`<article class="card host"><h3><i style=${`background:${hostColour(h.id)}`}></i>host ${h.id} ${!h.shards.length && !h.copies_of.length && html`<span class="badge">spare</span>`}${h.copies_of.map((id) => html`<span class="badge">copy of ${id}</span>`)}</h3>
       <p class="note">pid ${h.pid} · ${h.address}</p><div class="pair"><div><span>CPU</span><b>${percent(h.cpu)}</b></div><div><span>memory</span><b>${size(h.memory)}</b></div><${Spark} points=${h.cpu_curve} /></div>
       <p>${h.shards.map((name) => html`<span class="tag">${name}</span>`)}</p></article>`)}${!now.hosts.length && html`<${Empty} what="hosts" />`}</div>
     ${now.hot_keys.length > 0 && html`<div class="card"><h3>Hot keys</h3><p class="note">One key is never divided: add its rows up first (<code>combine=</code>), or make it several keys.</p>
       <ul class="reasons">${now.hot_keys.map((k) => html`<li><span class="dot hot"></span><b>${k.operator}</b> <span>key ${k.key} has ${percent(k.share)} of the rows</span></li>`)}</ul></div>`}
     <div class="columns">${operators.map((name) => { const mine = now.shards.filter((s) => s.operator === name); return html`<div class="card scroll"><h3>Shards of ${name}</h3>
       <table><thead><tr><th>shard</th><th>host</th><th class="n">busy</th><th>share of the rows</th><th class="n">snapshot</th></tr></thead><tbody>${mine.map((s) => html`<tr><td>${s.name.split('/').at(-1)}</td>
-        <td>${s.host == null ? html`<span class="bad">none</span>` : html`<i class="hostdot" style=${`background:${hostColour(s.host)}`}></i>${s.host}`}</td><td class="n">${percent(s.busy)}</td>
+        <td>${s.host == null ? html`<span class="bad">none</span>` : html`<i class="hostdot" style=${`background:${hostColour(s.host)}`}></i>${s.host}${s.copy != null ? html` <em>copy on ${s.copy}</em>` : ''}`}</td><td class="n">${percent(s.busy)}</td>
         <td class="share"><span class="meter"><i class=${s.skewed ? 'hot' : ''} style=${`width:${(s.share || 0) * 100}%`}></i></span> ${percent(s.share)}${s.skewed ? html` <em class="warn">skewed</em>` : ''}</td><td class="n">${size(s.bytes)}</td></tr>`)}</tbody></table></div>`; })}</div>
     ${now.gone.length > 0 && html`<div class="card scroll"><h3>Hosts that are gone</h3><table><thead><tr><th>host</th><th>when</th><th>why</th></tr></thead><tbody>${now.gone.map((h) => html`<tr><td>${h.id}</td><td>${day(h.lost_ms)}</td><td>${h.reason}</td></tr>`)}</tbody></table></div>`}
   </section>`;

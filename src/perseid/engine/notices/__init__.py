@@ -25,6 +25,7 @@ from perseid.engine.notices.application import HostLost as HostLost
 from perseid.engine.notices.application import HostReady as HostReady
 from perseid.engine.notices.application import HostReleased as HostReleased
 from perseid.engine.notices.application import HotKey as HotKey
+from perseid.engine.notices.application import JournalContinues as JournalContinues
 from perseid.engine.notices.application import StorageFailed as StorageFailed
 from perseid.engine.notices.application import Warning as Warning
 from perseid.engine.notices.checkpoints import BackedUp as BackedUp

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perseid.checkpoint.notices import Notice
-from perseid.vocabulary import CheckpointId, Epoch, Generation, HostId, OperatorName, UnitName
+from perseid.checkpoint.notices import Notice, plain
+from perseid.vocabulary import CheckpointId, Epoch, Generation, HostId, OperatorName, ShardId, UnitName
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,19 @@ class AppStarted(Notice):
     graph: Sequence[Mapping[str, Any]] = ()  # its nodes, as ``graph.outline`` tells them
     scheme: str = ""
     period_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JournalContinues(Notice):
+    """Another file of the journal begins. What was told before may be read later, or be gone: so this is what still holds of it."""
+
+    started: AppStarted
+    alive: tuple[HostReady, ...]
+    shards: Mapping[ShardId, HostId]
+
+    def record(self) -> dict[str, Any]:
+        alive = [host.record() for host in self.alive]
+        return {**self.started.record(), "alive": alive, "shards": plain(self.shards)}
 
 
 @dataclass(frozen=True, slots=True)

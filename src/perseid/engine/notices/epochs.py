@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from perseid.checkpoint.notices import Notice
@@ -20,6 +20,9 @@ class EpochAdmitted(Notice):
     time_ms: int
     ms: float  # so long it took
     last: bool = False  # there is no epoch after it
+    sources: Mapping[SourceName, tuple[int | None, int | None]] = field(
+        default_factory=dict
+    )  # rows, and rows that wait
 
     def record(self) -> dict[str, Any]:
         slices = {name: list(bounds) for name, bounds in self.slices.items()}
@@ -31,6 +34,7 @@ class EpochAdmitted(Notice):
             "time_ms": self.time_ms,
             "ms": self.ms,
             **last,
+            **({"sources": {name: list(counts) for name, counts in self.sources.items()}} if self.sources else {}),
         }
 
 
