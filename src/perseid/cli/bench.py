@@ -36,6 +36,8 @@ def bench(
 
     Example: [bold]perseid bench engine --quick --json engine.json[/bold]
 
+    Example: [bold]perseid bench engine --part processors[/bold]
+
     Example: [bold]perseid bench meteor --quick[/bold]
 
     Example: [bold]perseid bench scale --part recovery[/bold]
