@@ -25,7 +25,7 @@ def bench(
     json_path: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the numbers here.")] = None,
     plot_path: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw the figure here.")] = None,
     app: Annotated[str | None, typer.Option(metavar="NAME", help="Only this application (meteor).")] = None,
-    part: Annotated[str | None, typer.Option(metavar="NAME", help="Only this part (engine, scale).")] = None,
+    part: Annotated[str | None, typer.Option(metavar="NAME", help="Only this part (engine, scale, standby).")] = None,
     storage: Annotated[
         str | None,
         typer.Option(metavar="KIND", help="disk, or paper: as slow as the paper's storage, needs root (meteor)."),
@@ -41,6 +41,8 @@ def bench(
     Example: [bold]perseid bench meteor --quick[/bold]
 
     Example: [bold]perseid bench scale --part recovery[/bold]
+
+    Example: [bold]perseid bench standby --quick[/bold]
     """
     with reporting(debug=debug):
         there = available()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perseid.scaling.pool import Pool
-from perseid.scaling.routing import partition_routing_state, RoutingTable, even_slots, numbered, place
+from perseid.scaling.routing import RoutingTable, even_slots, numbered, partition_routing_state, place
 from perseid.vocabulary import SLOTS, HostId, OperatorName, ShardId
 
 
