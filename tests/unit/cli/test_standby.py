@@ -25,11 +25,7 @@ def asked(root, monkeypatch):
             wishes.append(found[0][1])
             requests.answer(store, found[0][0], said)
 
-<<<<<<< HEAD
         wishes: list[Any] = []
-=======
-        wishes: list = []
->>>>>>> h-sbbench
         threading.Thread(target=answer, daemon=True).start()
         done = CliRunner().invoke(app, ["standby", str(root), *arguments], env={"COLUMNS": "100"})
         return done, wishes
