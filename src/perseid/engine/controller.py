@@ -205,7 +205,8 @@ class Controller(ControllerState):
             commands += self._recover()
         if self.standby.used and self.phase != "starting":
             commands += make(self, self.standby.advance(self.view()))
-        launching = self.standby.launching if self.standby.used else frozenset[UnitName]()
+        used = self.standby.used
+        launching = self.standby.launching if used else frozenset[UnitName]()
         if self.recovery.current is None:
             self.phase = "stopping" if self.stopping else "running"
             if self.scale.current is not None:
@@ -217,7 +218,7 @@ class Controller(ControllerState):
                 awaited = self.scale.current is not None or self.asked.checkpoints
                 if not (awaited and self.checkpoints.busy) and not launching:
                     commands += self.checkpoints.start_if_due(self.now_ms, self.pipeline, self.routing)
-        commands += self._run(launching)
+        commands += self._run(self.standby.held_units if used else launching)
         if len(self.hosts) > self.pool.size:
             commands += make(self, self.scale.hosts_to_release(self.view()))
         under_way = self.recovering or self.scaling or self.admitting or launching
@@ -235,12 +236,12 @@ class Controller(ControllerState):
             commands += make(self, self.recovery.advance(self.view()))
         return commands
 
-    def _run(self, launching: frozenset[UnitName]) -> list[Outcome]:
+    def _run(self, held: frozenset[UnitName]) -> list[Outcome]:
         recovering, scaling = self.recovery.current, self.scale.current
         commands: list[Outcome] = []
         if self.phase == "starting":
             return commands
-        waiting = set(launching)
+        waiting = set(held)
         if recovering is not None:
             everything = recovering.everything
             waiting |= set(self.pipeline.units) if everything else self.topology.units_of(recovering.lost)

@@ -67,6 +67,7 @@ class Sent:
     number: int  # as the pair, or the refreshes, count
     at_ms: int
     part: Part | None = None
+    suspends: bool = False  # its unit stands still until it has arrived
 
 
 @dataclass(slots=True)
@@ -114,6 +115,12 @@ class StandbySteps:
     def launching(self) -> frozenset[UnitName]:
         """Units that wait for a host to be launched."""
         return frozenset([unit for one in self.pairs if one.pair.phase == "launching" for unit in one.units])
+
+    @property
+    def held_units(self) -> frozenset[UnitName]:
+        """Units that may begin no epoch: a host of theirs is launched, or they stand still for a refresh."""
+        refreshed = [sent.part.unit for sent in self.sent.values() if sent.part is not None and sent.suspends]
+        return self.launching.union(refreshed)
 
     # -- what happens ---------------------------------------------------------------------------------------------
 
@@ -325,6 +332,7 @@ class StandbySteps:
                 ready = refreshes.guarded if pair.standby.refreshes else refreshes.stood
                 return self._refreshing(one, ready(one.number, pair.stands, seen.now_ms), seen)
             case wants.Switch(primary, copy):
+                self._nothing_on_its_way(one)
                 refreshes.paused(one.number)
                 silent_ms = seen.now_ms - pair.silent.get(primary, seen.now_ms)
                 reason = f"{pair.why}, {pair.standby.misses} missed heartbeat"
@@ -347,6 +355,7 @@ class StandbySteps:
             case wants.GiveUp(host, reason):
                 return [HostUnreachable(host, reason)]
             case wants.Promote(old, promoted, reason):
+                self._nothing_on_its_way(one)
                 refreshes.paused(one.number)
                 one.to_make_up = upto
                 one.stands = {}
@@ -358,11 +367,13 @@ class StandbySteps:
                 ]
             case wants.Launch():
                 assert pair.copy is not None
+                self._nothing_on_its_way(one)
                 refreshes.paused(one.number)
                 given_up: list[Step] = [CheckpointGivenUp("a host is launched")] if seen.checkpoints.busy else []
                 return [*given_up, ShardsGuarded(shards, pair.copy)]
             case wants.DropCopy(host, reason):
                 one.waiting = None
+                self._nothing_on_its_way(one)
                 steps = [] if one.to_make_up is not None else self._unguarded(one, seen)
                 steps.append(ShardsGuarded(shards, pair.primary))
                 if host in seen.hosts:
@@ -383,6 +394,7 @@ class StandbySteps:
     def _end(self, one: GuardedShards, reason: str, seen: View) -> list[Step]:
         """There is no such pair any more: nobody but the shards' host has anything of them."""
         self.pairs.remove(one)
+        self._nothing_on_its_way(one)
         steps = self._unguarded(one, seen)
         homes = {s: seen.routing.host_of(s) for s in one.shards if s in seen.routing.routes}
         for home in sorted({host for host in homes.values() if host is not None}):
@@ -394,6 +406,10 @@ class StandbySteps:
         if one.pair.copy is not None:
             steps.append(notices.CopyLost(one.pair.primary, one.pair.copy, reason))
         return steps
+
+    def _nothing_on_its_way(self, one: GuardedShards) -> None:
+        """What comes of state that was sent for a pair is of no interest any more."""
+        self.sent = {number: sent for number, sent in self.sent.items() if sent.to is not one}
 
     def _unguarded(self, one: GuardedShards, seen: View) -> list[Step]:
         return self._refreshing(one, self._of(one).unguarded(one.number, seen.now_ms), seen)
@@ -451,12 +467,12 @@ class StandbySteps:
         steps: list[Step] = []
         for command in commands:
             match command:
-                case Refresh(part, number, since):
+                case Refresh(part, number, since, suspends):
                     one = next(one for one in self.pairs if one.number == part.pair)
                     if one.pair.copy is None:
                         continue  # it was lost in the same step, and what is to follow from that will
                     self.numbers += 1
-                    self.sent[self.numbers] = Sent(one, number, seen.now_ms, part)
+                    self.sent[self.numbers] = Sent(one, number, seen.now_ms, part, suspends)
                     mine = {s: seen.pipeline.consumed(part.unit) for s in one.shards if self._in(part, s, seen)}
                     send = do.SendCopy(one.pair.primary, one.pair.copy, self.numbers, mine, full=since is None)
                     steps.append(send)
