@@ -59,7 +59,10 @@ REFUSED: dict[str, tuple[Function, str]] = {
     "rand in a subquery": (lambda df: df.where("k in (select id from range(9) where rand() > 0.5)"), "rand()"),
     "sampleBy": (lambda df: df.sampleBy("k", {1: 0.5}, seed=1), "rand()"),
     "sample without a seed": (lambda df: df.sample(0.5), "sample() without a seed"),
-    "a seed that PySpark does not look at": (lambda df: df.sample(fraction=0.5, seed=3), "sample() without a seed"),
+    "a seed that PySpark does not look at": (
+        lambda df: df.sample(0.5, seed=3),  # type: ignore[call-overload]
+        "sample() without a seed",
+    ),
     "the driver's clock": (
         lambda df: df.withColumn("x", F.lit(datetime.now())),
         "a value that is another one in each call",

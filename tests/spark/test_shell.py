@@ -84,7 +84,7 @@ def test_a_start_that_fails_gives_back_what_it_opened_and_the_next_one_begins(
     app.run(spark, **settings)
     assert log[:2] == ["source opened", "sink opened"] and log[2:4] == ["1: [1]", "2: [2]"]
     assert log[-2:] == ["sink closed", "source closed"], "in the other order"
-    assert not ours(), "no thread is left"
+    apps.wait_until(lambda: not ours(), "the end of all threads")
 
 
 def failed(running: Running) -> str:

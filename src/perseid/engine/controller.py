@@ -218,7 +218,7 @@ class Controller(ControllerState):
                 awaited = self.scale.current is not None or self.asked.checkpoints
                 if not (awaited and self.checkpoints.busy) and not launching:
                     commands += self.checkpoints.start_if_due(self.now_ms, self.pipeline, self.routing)
-        commands += self._run(self.standby.held_units if used else launching)
+        commands += self._run(self.standby.waiting_units if used else launching)
         if len(self.hosts) > self.pool.size:
             commands += make(self, self.scale.hosts_to_release(self.view()))
         under_way = self.recovering or self.scaling or self.admitting or launching

@@ -117,7 +117,7 @@ class StandbySteps:
         return frozenset([unit for one in self.pairs if one.pair.phase == "launching" for unit in one.units])
 
     @property
-    def held_units(self) -> frozenset[UnitName]:
+    def waiting_units(self) -> frozenset[UnitName]:
         """Units that may begin no epoch: a host of theirs is launched, or they stand still for a refresh."""
         refreshed = [sent.part.unit for sent in self.sent.values() if sent.part is not None and sent.suspends]
         return self.launching.union(refreshed)
