@@ -16,7 +16,7 @@ from perseid.bench.measuring.reporting import Bench
 from perseid.bench.measuring.results import Results
 from perseid.bench.outages import costing, delaying, detecting, picture, recovering, running
 from perseid.bench.outages.goals import EXACT, GOALS, told
-from perseid.bench.outages.sizes import FULL, HOSTS, QUICK, SPARES, Sizes
+from perseid.bench.outages.sizes import FULL, HOSTS, QUICK, SPARES, UNITS, Sizes
 from perseid.errors import SettingsError
 
 Measure = Callable[[Contestant, Path, Sizes, Results], None]
@@ -30,7 +30,6 @@ PARTS: dict[str, Measure] = {
     "detection": detecting.measure,
 }
 QUICK_NAMES = ("recovery", "delay", "traffic")
-CALIBRATION_S = 4.0
 
 
 def run(quick: bool, json_path: Path | None, plot_path: Path | None, part: str | None = None) -> None:
@@ -44,9 +43,10 @@ def run(quick: bool, json_path: Path | None, plot_path: Path | None, part: str |
 
         def begin() -> None:
             side.call(ours.begin, hosts=HOSTS + SPARES)
-            found = side.call(running.calibrate, work / "calibration", CALIBRATION_S)
-            bench.results.number("epoch_cpu_ms", found.cpu_ms_of_epoch, "ms of processor time")
-            bench.results.number("trigger_ms", found.trigger_ms, "ms from epoch to epoch")
+            for units in (1, UNITS):
+                found = side.call(running.calibrate, work / f"calibration-{units}", units, sizes.calibration_s)
+                bench.results.number(f"epoch_cpu_ms_{units}", found.cpu_ms_of_epoch, "ms of processor time")
+                bench.results.number(f"trigger_ms_{units}", found.trigger_ms, "ms from epoch to epoch")
 
         measured("starting Spark", begin)
         for name in chosen:

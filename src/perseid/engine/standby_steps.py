@@ -31,6 +31,9 @@ from perseid.standby.switching import Pair
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, UnitName
 
 PATIENCE_OF_TASKS_MS = 20  # least time a task waits for one host before it asks the other one, too
+PATIENCE_OF_TASKS = (
+    4  # this part of a heartbeat, if that is longer: to ask a copy that is suspended costs two small messages
+)
 
 
 @dataclass(slots=True)
@@ -220,8 +223,9 @@ class StandbySteps:
                 one.waiting = None
                 steps += self._send(one, waits, seen)
             steps += self._commanded(one, one.pair.tick(seen.now_ms), seen)
+        at_work = frozenset([unit for unit, state in seen.pipeline.units.items() if state.tried > state.finished])
         for refreshes in self.refreshes.values():
-            steps += self._refresh(refreshes.tick(seen.now_ms), seen)
+            steps += self._refresh(refreshes.tick(seen.now_ms, at_work), seen)
         steps += self._start_hearts(seen)
         return [*steps, *self._answer_requests(seen)]
 
@@ -510,4 +514,4 @@ class StandbySteps:
 
 def _patience_ms(standby: Standby) -> int:
     """How long a task waits for the host that should answer, before it asks the other one as well."""
-    return 0 if standby.mode == "active" else max(PATIENCE_OF_TASKS_MS, standby.heartbeat.ms)
+    return 0 if standby.mode == "active" else max(PATIENCE_OF_TASKS_MS, standby.heartbeat.ms // PATIENCE_OF_TASKS)

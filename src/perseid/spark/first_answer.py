@@ -24,7 +24,9 @@ from perseid.engine.shard import Refusal
 from perseid.errors import ChannelError
 from perseid.spark.asking import Place, Refused, Target, keep, key_of, take, unreachable
 
-AGAIN_S = 0.02  # a suspended place is asked again after this time
+AGAIN_S = 0.02  # a suspended place is asked again after this time at first
+AGAIN_SHARE = 0.25  # and later after this share of the time waited so far
+MOST_S = 0.1
 PASSING = ("suspended", "stale")  # refusals after which another place may answer
 
 Result = list[pa.RecordBatch] | Refusal | ChannelError
@@ -55,17 +57,21 @@ def first_answer(
         arguments = (place, secret, asked, schema, follow, results)
         threading.Thread(target=_converse, args=arguments, name="perseid-ask", daemon=True).start()
 
+    def pause_s() -> float:
+        return min(max(AGAIN_S, AGAIN_SHARE * (time.monotonic() - began)), MOST_S)
+
     first, *others = target.places
     patience_s = target.patience_s
     ask(first, probe=False)
     for place in others if not patience_s else ():
         ask(place, probe=False)
-    until = time.monotonic() + patience_s
+    began = time.monotonic()
+    until = began + (patience_s if waiting else 0)  # who owes an earlier answer was silent for long enough
     while True:
         try:
             place, result = results.get(timeout=max(0.001, until - time.monotonic()))
         except queue.Empty:
-            until = time.monotonic() + AGAIN_S
+            until = time.monotonic() + pause_s()
             for place in target.places:
                 ask(place, probe=place is not first or place in said)
             continue
@@ -80,7 +86,7 @@ def first_answer(
         said[place] = result
         if not waiting and len(said) == len(target.places):
             _raise_if_hopeless(target, said)
-        until = min(until, time.monotonic() + AGAIN_S)
+        until = min(until, time.monotonic() + pause_s())
 
 
 def _raise_if_hopeless(target: Target, said: dict[Place, Result]) -> None:

@@ -145,9 +145,9 @@ class Refreshes:
             self.copies[part].full, self.copies[part].due_ms = True, now_ms + self.period_ms
         return self._advance(now_ms)
 
-    def tick(self, now_ms: int) -> tuple[Command, ...]:
-        """Time has passed."""
-        return self._advance(now_ms)
+    def tick(self, now_ms: int, at_work: frozenset[UnitName] = frozenset()) -> tuple[Command, ...]:
+        """Time has passed. Units ``at_work`` are in the middle of an epoch."""
+        return (*self._trim(now_ms), *self._begin(now_ms, at_work))
 
     def acknowledged(self, unit: UnitName) -> Epoch:
         """Up to where the unit has processed its input, and all its copies have the state after it."""
@@ -174,12 +174,16 @@ class Refreshes:
                     copy.due_ms = min(copy.due_ms, max(now_ms, copy.began_ms + self.period_ms // 2))
         return commands
 
-    def _begin(self, now_ms: int) -> list[Command]:
-        """Whose turn it is, the longest due first."""
+    def _begin(self, now_ms: int, at_work: frozenset[UnitName] = frozenset()) -> list[Command]:
+        """Whose turn it is, the longest due first. A sweep waits for a moment between two epochs, though not for long: there is no output
+        to send then."""
         commands: list[Command] = []
         for part, copy in sorted(self.copies.items(), key=lambda item: (item[1].due_ms, item[0])):
             fresh = copy.has < self.done.get(part.unit, 0)
             if copy.due_ms > now_ms or copy.paused or part.pair in self.running or not fresh:
+                continue
+            early = self.timing == "sweeping" and now_ms < copy.began_ms + self.period_ms * LATEST
+            if early and (part.unit in at_work or self._in_use(part.unit)):
                 continue
             self.number += 1
             self.running[part.pair] = (part, self.number)
@@ -188,6 +192,10 @@ class Refreshes:
             since = None if copy.full else copy.has
             commands.append(Refresh(part, self.number, since, self.timing == "synchronous"))
         return commands
+
+    def _in_use(self, unit: UnitName) -> bool:
+        """Is there output that a consumer has not processed?"""
+        return any(self.done.get(consumer, 0) < self.done[unit] for consumer in self.consumers[unit])
 
     def _of(self, pair: int) -> list[_Copy]:
         return [copy for part, copy in self.copies.items() if part.pair == pair]

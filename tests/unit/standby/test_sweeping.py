@@ -53,6 +53,19 @@ def test_a_sweep_runs_from_the_last_unit_up_to_the_first() -> None:
     assert [refreshes.acknowledged(unit) for unit in CHAIN] == [4, 4, 4]
 
 
+def test_a_sweep_waits_for_a_moment_without_output_to_send_but_not_for_long() -> None:
+    refreshes = chain()
+    processed(refreshes, 4, 100)
+    assert refreshes.tick(999, frozenset({C})) == (), "in the middle of an epoch"
+    assert Part(3, C) in parts(refreshes.tick(1_000, frozenset({C}))), "it has waited for two periods"
+    refreshes = chain()
+    processed(refreshes, 4, 100)
+    (last,) = refreshes.tick(500)
+    refreshes.processed(B, Epoch(5), 505)
+    assert parts(arrives(refreshes, last, 4, 510)) == [], "its consumer has not processed epoch 5"
+    assert parts(refreshes.processed(C, Epoch(5), 600)) == [Part(2, B)]
+
+
 def test_an_epoch_is_acknowledged_when_processed_and_refreshed() -> None:
     refreshes = chain()
     processed(refreshes, 4, 100)

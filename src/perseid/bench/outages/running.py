@@ -10,7 +10,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -30,7 +30,7 @@ PATIENCE_S = 60.0
 POLL_S = 0.005
 WARM_S = 2.0
 
-_trigger: Duration | None = None  # at which the chain takes ``LOAD`` of this machine
+_triggers: dict[int, Duration] = {}  # by units of the chain: at which it takes ``LOAD`` of this machine
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class Chain:
         app = chain(work, rate, standby, units=units, **more)
         checkpoint = perseid.checkpoints.parallel(every(seconds=10))
         self.running = ours.start(
-            app, work, hosts=min(units, HOSTS), spares=spares, trigger=_trigger, checkpoint=checkpoint
+            app, work, hosts=min(units, HOSTS), spares=spares, trigger=_triggers.get(units), checkpoint=checkpoint
         )
 
     def __enter__(self) -> Self:
@@ -172,18 +172,17 @@ def mean_delay_ms(entries: list[dict[str, Any]], arrivals: Arrivals, from_ms: fl
 
 @dataclass(slots=True)
 class Calibrated:
-    """How the chain is run so that it leaves room on the machine."""
+    """How a chain is run so that it leaves room on the machine."""
 
     cpu_ms_of_epoch: float
     trigger_ms: int
-    samples: list[float] = field(default_factory=list)
 
 
-def calibrate(work: Path, seconds: float) -> Calibrated:
-    """From here on an epoch begins so rarely that the chain takes ``LOAD`` of all cores."""
-    global _trigger
-    _trigger = None
-    with Chain(work, {}) as one:
+def calibrate(work: Path, units: int, seconds: float) -> Calibrated:
+    """From here on an epoch begins so rarely that a chain of so many units takes ``LOAD`` of all cores."""
+    _triggers.pop(units, None)
+    with Chain(work, {}, units=units) as one:
+        time.sleep(seconds)  # Spark's code is compiled
         first, cpu_s = one.running.progress().epoch, _cpu_s()
         time.sleep(seconds)
         epochs = one.running.progress().epoch - first
@@ -191,7 +190,7 @@ def calibrate(work: Path, seconds: float) -> Calibrated:
     assert epochs, "no epoch was committed"
     cores = psutil.cpu_count() or 1
     ms = max(50, round(1000 * cpu_s / epochs / (LOAD * cores)))
-    _trigger = every(milliseconds=ms)
+    _triggers[units] = every(milliseconds=ms)
     return Calibrated(1000 * cpu_s / epochs, ms)
 
 

@@ -23,6 +23,7 @@ MODES = ("none", "passive", "active", "hybrid")
 class Sizes:
     """One run's lengths and repetitions."""
 
+    calibration_s: float  # for the pace of a chain, twice
     modes: tuple[str, ...]  # of the delay under failures
     shares: tuple[float, ...]  # of the time with a failure
     window_s: float  # measured for each share
@@ -43,6 +44,7 @@ class Sizes:
 
 
 FULL = Sizes(
+    calibration_s=8,
     modes=MODES,
     shares=(0.3, 0.6, 0.8),
     window_s=14,
@@ -62,9 +64,10 @@ FULL = Sizes(
     spikes=6,
 )
 QUICK = Sizes(
+    calibration_s=4,
     modes=("active", "hybrid"),
     shares=(0.6,),
-    window_s=10,
+    window_s=8,
     poisson=False,
     outage_s=1.0,
     rounds=3,
