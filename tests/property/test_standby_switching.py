@@ -79,7 +79,7 @@ class Pairs(RuleBasedStateMachine):
                     self.sent.append(OnItsWay(command, Epoch(-1)))
             case do.Guard(host, copy):
                 assert self.hosts[copy].stands is not None and host != copy
-            case do.Switch(_, copy):
+            case do.Switch(_, copy) | do.Swap(_, copy, _):
                 self.take_over(copy)
             case do.Return(host, _, _):
                 self.take_over(host)

@@ -20,8 +20,8 @@ from perseid.engine.messages import (
     FetchRows,
     FetchSnapshot,
     FromHost,
+    FromTask,
     Reply,
-    Request,
     Taken,
     ToHost,
 )
@@ -48,7 +48,7 @@ class HeartOf:
 REGISTRATION = Kinds[Registration](Registration)
 TO_HOST = Kinds[ToHost](ToHost)
 FROM_HOST = Kinds[FromHost](FromHost)
-REQUEST = Kinds[Request](Request)
+FROM_TASK = Kinds[FromTask](FromTask)
 KEPT_REQUEST = Kinds[ApplyEpoch](ApplyEpoch)  # beside kept input
 REPLY = Kinds[Reply](Reply)
 FETCH = Kinds[FetchSnapshot](FetchSnapshot)

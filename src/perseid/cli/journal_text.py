@@ -272,6 +272,7 @@ _SENTENCES: dict[str, Callable[[Record], str]] = {
     "copy_refreshed": _copy_refreshed,
     "copy_lost": lambda r: f"host {r['primary']} has no copy on host {r['copy']} any more: {r['reason']}",
     "switched": _switched,
+    "swapped": lambda r: f"host {r['copy']} is the primary instead of host {r['primary']}, which is its copy: {r['reason']}",
     "rolled_back": lambda r: (
         f"host {r['primary']} answers again, {duration(r['ms'])} after it was heard, with the state of epoch {r['epoch']}"
         f" from host {r['copy']}"

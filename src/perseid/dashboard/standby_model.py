@@ -30,7 +30,7 @@ class StandbyModel:
         self._given_up: dict[int, int] = {}  # a host → the one that was promoted
         self.take: dict[str, Callable[[Record, int], None]] = {
             "copy_wanted": self._wanted, "copy_deploying": self._deploying, "copy_deployed": self._deployed,
-            "copy_refreshed": self._refreshed, "copy_lost": self._lost, "switched": self._switched,
+            "copy_refreshed": self._refreshed, "copy_lost": self._lost, "switched": self._switched, "swapped": self._swapped,
             "rolled_back": self._rolled_back, "given_up": self._gave_up, "standby_changed": self._changed,
         }  # fmt: skip
 
@@ -106,6 +106,18 @@ class StandbyModel:
         pair.switches += 1
         self._picture.totals.switches += 1
         self._stories.switched(record, at_ms)
+        self._tell(record, at_ms)
+
+    def _swapped(self, record: Record, at_ms: int) -> None:
+        pairs, primary, copy = self._picture.pairs, int(record["primary"]), int(record["copy"])
+        known = pairs.get(primary)
+        if known is None or known.copy != copy:
+            return
+        del pairs[primary]
+        pairs[copy] = Pair(copy, at_ms, "guarded", primary, reason=str(record["reason"]))
+        for shard in self._picture.shards.values():
+            if shard.host == primary:
+                shard.host = copy
         self._tell(record, at_ms)
 
     def _rolled_back(self, record: Record, at_ms: int) -> None:

@@ -226,6 +226,8 @@ class JournalWriter:
             case notices.Switched(primary, copy, silent_ms=silent_ms):
                 self._switches += 1
                 self.say(f"host {copy} answers instead of host {primary}, which was silent for {silent_ms} ms")
+            case notices.Swapped(primary, copy):
+                self.say(f"host {copy} is the primary instead of host {primary}")
             case notices.RolledBack(primary):
                 self._roll_backs += 1
                 self.say(f"host {primary} answers again")

@@ -382,6 +382,7 @@ class Shell:
                 | msg.CopyNotSent()
                 | msg.CopyMissing()
                 | msg.CopiesStand()
+                | msg.AnswerDiffered()
                 | on.SizeHalved()
                 | on.SizeTurned()
             ):

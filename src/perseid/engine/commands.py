@@ -156,6 +156,7 @@ class AnswerShards:
 
     host: HostId
     upto: Mapping[ShardId, Epoch]
+    both: bool = False  # its copy does, too (active)
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,6 +140,7 @@ class Controller(ControllerState):
                 | on.CopyNotTaken()
                 | on.CopyMissing()
                 | on.CopiesStand()
+                | on.AnswerDiffered()
                 | on.StandbyRequested()
             ):
                 return make(self, self.standby.handle(event, self.view()))

@@ -45,7 +45,7 @@ class Copies(Generic[Live, Rows, Answer]):
             if held is not None:
                 self.shards[shard] = held
 
-    def answer(self, shards: Iterable[ShardId]) -> list[HostedShard[Live, Answer]]:
+    def answer(self, shards: Iterable[ShardId], *, both: bool) -> list[HostedShard[Live, Answer]]:
         """They are its own from now on, as far as they are there."""
         helds = []
         for shard in shards:
@@ -55,7 +55,7 @@ class Copies(Generic[Live, Rows, Answer]):
                 self._effects.take_over_input(shard, ())  # room for what it will keep
             held = self._own.get(shard)
             if held is not None:
-                held.both = False
+                held.both = both
                 helds.append(held)
         return helds
 

@@ -196,6 +196,15 @@ class CopiesStand:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerDiffered:
+    """A host's answer for a shard was not the one that counts: its other host's (active standby)."""
+
+    host: HostId
+    shard: ShardId
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
 class LoadReported:
     """What a host had to do (S5)."""
 
@@ -278,7 +287,9 @@ class FatalError:
     message: str
 
 
-StandbyEvent = HostSilent | HostHeard | CopyTaken | CopyNotTaken | CopyMissing | CopiesStand | StandbyRequested
+StandbyEvent = (
+    HostSilent | HostHeard | CopyTaken | CopyNotTaken | CopyMissing | CopiesStand | AnswerDiffered | StandbyRequested
+)
 """Of second copies."""
 
 FrequentEvent = HeartbeatArrived | HeartbeatsArrived | SnapshotWritten | SnapshotsForked | SizesReported | LoadReported

@@ -140,8 +140,8 @@ class HostMachine(Generic[Live, Rows, Answer]):
                     captured = self.copies.captured(message)
                 if captured:
                     self._effects.send_copy(message, captured)
-            case AnswerShards(upto, peers):
-                self._answer_from_now_on(upto, peers)
+            case AnswerShards(upto, peers, both):
+                self._answer_from_now_on(upto, peers, both=both)
             case SuspendShards(shards):
                 with self._alone:
                     self.copies.suspend(shards)
@@ -184,11 +184,11 @@ class HostMachine(Generic[Live, Rows, Answer]):
             self._effects.send(CopyTaken(message.number, epochs, size, ms, message.full))
         return refusal
 
-    def _answer_from_now_on(self, upto: Mapping[ShardId, Epoch], peers: tuple[Address, ...]) -> None:
+    def _answer_from_now_on(self, upto: Mapping[ShardId, Epoch], peers: tuple[Address, ...], *, both: bool) -> None:
         """Copies become shards, as soon as they have made up what they lack."""
         with self._alone:
             self._peers = peers
-            helds = self.copies.answer(upto)
+            helds = self.copies.answer(upto, both=both)
             for held in helds:
                 self._make_up(held, upto[held.log.shard])
             behind = [held for held in helds if held.log.applied < upto[held.log.shard]]

@@ -109,10 +109,10 @@ def standby_message(
             entries = tuple([msg.ShardToCopy(shard, consumed) for shard, consumed in shards.items()])
             address = addresses.get(to)
             return msg.SendCopy(number, entries, address, full, back, answers) if address is not None else None
-        case do.AnswerShards(host, upto):
+        case do.AnswerShards(host, upto, both):
             mine = addresses.get(host)
             others = {a.machine: a for a in addresses.values() if mine is None or a.machine != mine.machine}
-            return msg.AnswerShards(upto, tuple(others.values()))
+            return msg.AnswerShards(upto, tuple(others.values()), both)
         case do.SuspendShards(_, shards):
             return msg.SuspendShards(shards)
         case do.StartHeart(_, beat_ms):
@@ -151,6 +151,8 @@ def event_of(host: HostId, message: msg.FromHost) -> on.Event | None:
             return on.CopyMissing(host, shards, text)
         case msg.CopiesStand(epochs):
             return on.CopiesStand(host, epochs)
+        case msg.AnswerDiffered(shard, epoch):
+            return on.AnswerDiffered(host, shard, epoch)
         case msg.Report() | msg.LoadMeasured() | msg.GaveWay() | msg.BackedUp() | msg.Warned() | msg.Advised():
             return None  # for others beside the controller
         case _:

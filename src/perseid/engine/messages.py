@@ -174,11 +174,12 @@ class AnswerShards:
 
     upto: Mapping[ShardId, Epoch]
     peers: tuple[Address, ...] = ()
+    both: bool = False  # the other host answers, too
 
 
 @dataclass(frozen=True, slots=True)
 class SuspendShards:
-    """Do not answer for these shards until told to: another host does. Keep them, as a copy."""
+    """Keep these shards as a copy: another host answers for them, or (active) both do."""
 
     shards: tuple[ShardId, ...]
 
@@ -393,6 +394,14 @@ class CopiesStand:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerDiffered:
+    """A shard's answer was not the one of its other host, which came first and counts. A task tells the host, and the host its driver."""
+
+    shard: ShardId
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
 class Warned:
     """Something is not as it should be, and the application goes on."""
 
@@ -425,6 +434,7 @@ FromHost = (
     | CopyNotSent
     | CopyMissing
     | CopiesStand
+    | AnswerDiffered
     | Warned
     | Advised
 )
@@ -459,6 +469,7 @@ class RecallAnswer:
 
 
 Request = ApplyEpoch | RecallAnswer
+FromTask = Request | AnswerDiffered  # the last has no answer
 
 
 @dataclass(frozen=True, slots=True)

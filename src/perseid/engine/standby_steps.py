@@ -155,6 +155,9 @@ class StandbySteps:
                 return [ShardsLost(lost, reason)] if lost else []
             case on.CopiesStand(host, epochs):
                 return self._stands(host, epochs, seen)
+            case on.AnswerDiffered(host, shard):
+                mine = [one for one in self.pairs if shard in one.shards]
+                return [step for one in mine for step in self._happened(one, about.AnswerDiffered(host), seen)]
             case on.StandbyRequested(number, operator, standby):
                 self.standby[operator] = standby
                 if not standby.guards:
@@ -346,6 +349,14 @@ class StandbySteps:
                     do.AnswerShards(copy, upto),
                     do.SuspendShards(primary, shards),
                     notices.Switched(primary, copy, pair.stands, silent_ms, reason),
+                ]
+            case wants.Swap(primary, copy, reason):
+                return [
+                    *([CheckpointGivenUp(f"host {primary}: {reason}")] if seen.checkpoints.busy else []),
+                    ShardsGuarded(shards, copy, (primary,), _patience_ms(pair.standby)),
+                    do.AnswerShards(copy, upto, both=True),
+                    do.SuspendShards(primary, shards),
+                    notices.Swapped(primary, copy, reason),
                 ]
             case wants.Return(primary, copy):
                 ms = seen.now_ms - pair.heard_ms

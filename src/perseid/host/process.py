@@ -24,9 +24,10 @@ from perseid.channel import blocked
 from perseid.channel.connection import Address, Connection, machine_id
 from perseid.channel.handshake import connect
 from perseid.channel.listener import BACKLOG, Listener
-from perseid.channel.protocol import COPIES, FETCH, REQUEST, TO_HOST, HeartOf, Registration
+from perseid.channel.protocol import COPIES, FETCH, FROM_TASK, TO_HOST, HeartOf, Registration
 from perseid.engine.host import HostMachine
 from perseid.engine.messages import (
+    AnswerDiffered,
     ApplyEpoch,
     CopyShards,
     FetchRows,
@@ -221,12 +222,14 @@ class Host:
                 if connection.purpose == "copies":
                     self._copy(connection)
                     continue
-                request = connection.hear(REQUEST)
-                rows = None
-                if isinstance(request, ApplyEpoch):
+                asked, rows = connection.hear(FROM_TASK), None
+                if isinstance(asked, AnswerDiffered):
+                    self.effects.send(asked)
+                    continue
+                if isinstance(asked, ApplyEpoch):
                     schema, batches = connection.receive_rows()
                     rows = pa.Table.from_batches(list(batches), schema=schema)
-                self._answer(connection, request, rows)
+                self._answer(connection, asked, rows)
         except ChannelError:
             pass
         finally:

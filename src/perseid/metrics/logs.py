@@ -17,7 +17,7 @@ _LOGGERS = {
     "hot": "scaling", "checkpoint": "checkpoint", "snapshot": "checkpoint", "snapshots": "checkpoint", "inflight": "checkpoint",
     "backed": "checkpoint", "profiled": "checkpoint", "alert": "checkpoint", "moment": "checkpoint", "period": "checkpoint",
     "operator": "operators", "dead": "operators", "malformed": "sources",
-    "copy": "standby", "switched": "standby", "rolled": "standby", "given": "standby", "standby": "standby",
+    "copy": "standby", "switched": "standby", "swapped": "standby", "rolled": "standby", "given": "standby", "standby": "standby",
 }  # fmt: skip
 _ERRORS = frozenset({"operator_failed", "checkpoint_failed", "epoch_failed", "storage_failed"})
 _WARNINGS = frozenset(

@@ -3,6 +3,7 @@
 The rows are kept on the task's machine before they are sent (``channel.kept_rows``): who takes over makes up what it lacks from them. Each
 place is asked in a thread of its own. A place that refuses because it is suspended is asked again and again, until one of them answers;
 which one may is the controller's to say. An answer is taken whole before a row of it is handed on, so that one that breaks off is nobody's.
+Whoever gives another answer later is told so: its operator is not deterministic, and its state is not the one that counts.
 
 Invariant: one answer is handed on. A place that has not answered an earlier request yet is not asked another one.
 """
@@ -19,7 +20,7 @@ import pyarrow as pa
 from perseid.channel.connection import Connection
 from perseid.channel.handshake import connect
 from perseid.channel.protocol import REPLY
-from perseid.engine.messages import ApplyEpoch, RecallAnswer, Request
+from perseid.engine.messages import AnswerDiffered, ApplyEpoch, RecallAnswer, Request
 from perseid.engine.shard import Refusal
 from perseid.errors import ChannelError
 from perseid.spark.asking import Place, Refused, Target, keep, key_of, take, unreachable
@@ -31,6 +32,32 @@ PASSING = ("suspended", "stale")  # refusals after which another place may answe
 
 Result = list[pa.RecordBatch] | Refusal | ChannelError
 
+
+class _Answer:
+    """The one that counts, of several places."""
+
+    def __init__(self) -> None:
+        self.rows: list[pa.RecordBatch] | None = None
+        self._lock = threading.Lock()
+
+    def given(self, rows: list[pa.RecordBatch]) -> bool:
+        """A place has answered: is it the first one, or is the answer the same?"""
+        with self._lock:
+            first = self.rows
+            if first is None:
+                self.rows = rows
+        return first is None or _same(first, rows)
+
+
+def _same(one: list[pa.RecordBatch], other: list[pa.RecordBatch]) -> bool:
+    if sum(batch.num_rows for batch in one) != sum(batch.num_rows for batch in other):
+        return False
+    if not one or not other:
+        return True
+    left, right = pa.Table.from_batches(one), pa.Table.from_batches(other)
+    return left.equals(right) or repr(left.to_pylist()) == repr(right.to_pylist())  # where a number is none (NaN)
+
+
 _asked: dict[tuple[str, str, int, str], Connection | None] = {}  # places that have not answered yet
 
 
@@ -39,6 +66,7 @@ def first_answer(
 ) -> list[pa.RecordBatch]:
     """The answer of the first place that gives one. Raises ``Unreachable`` or ``Refused``."""
     results: queue.SimpleQueue[tuple[Place, Result]] = queue.SimpleQueue()
+    answer = _Answer()
     said: dict[Place, Result] = {}  # what was no answer
     waiting: set[Place] = set()
     probed: set[Place] = set()  # that were asked without the rows
@@ -54,7 +82,7 @@ def first_answer(
         if probe and isinstance(request, ApplyEpoch):
             asked = RecallAnswer(request.shard, request.epoch, request.version)
         follow = rows if isinstance(asked, ApplyEpoch) else None
-        arguments = (place, secret, asked, schema, follow, results)
+        arguments = (place, secret, asked, schema, follow, results, answer)
         threading.Thread(target=_converse, args=arguments, name="perseid-ask", daemon=True).start()
 
     def pause_s() -> float:
@@ -76,8 +104,8 @@ def first_answer(
                 ask(place, probe=place is not first or place in said)
             continue
         waiting.discard(place)
-        if isinstance(result, list):
-            return result
+        if answer.rows is not None:
+            return answer.rows
         if isinstance(result, Refusal) and result.kind == "gap" and place in probed:
             ask(place, probe=False)  # it may answer, and has not got the rows yet
             continue
@@ -111,28 +139,40 @@ def _converse(
     schema: pa.Schema,
     rows: Sequence[pa.RecordBatch] | None,
     results: queue.SimpleQueue[tuple[Place, Result]],
+    answer: _Answer,
 ) -> None:
     """Ask one place, and wait for its whole answer, whether somebody still wants it or not."""
     key = key_of(place.address)
     result: Result = ChannelError("the conversation ended")
+    connection = None
     try:
         connection = take(place.address)
         if connection is None:
             connection = connect(place.address, secret, "epochs")
-        try:
-            connection.tell(request)
-            if rows is not None:
-                connection.send_rows(schema, rows)
-            reply = connection.hear(REPLY)
-            result = reply if isinstance(reply, Refusal) else list(connection.receive_rows()[1])
-        except BaseException:
-            connection.close()
-            raise
-        keep(place.address, connection)
+        connection.tell(request)
+        if rows is not None:
+            connection.send_rows(schema, rows)
+        reply = connection.hear(REPLY)
+        result = reply if isinstance(reply, Refusal) else list(connection.receive_rows()[1])
     except ChannelError as error:
         result = error
     except Exception as error:
         result = ChannelError(f"{type(error).__name__}: {error}")
     finally:
+        if connection is not None:
+            same = not isinstance(result, list) or answer.given(result)
+            _put_back(place, connection, result, None if same else AnswerDiffered(request.shard, request.epoch))
         del _asked[key]
         results.put((place, result))
+
+
+def _put_back(place: Place, connection: Connection, result: Result, differed: AnswerDiffered | None) -> None:
+    """The connection is for whoever asks next, unless something went wrong on it."""
+    try:
+        if isinstance(result, ChannelError):
+            raise result
+        if differed is not None:
+            connection.tell(differed)
+        keep(place.address, connection)
+    except ChannelError:
+        connection.close()

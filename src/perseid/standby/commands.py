@@ -37,6 +37,15 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
+class Swap:
+    """Both answer, and go on to: the copy is the primary from now on, and the primary its copy (active)."""
+
+    primary: HostId
+    copy: HostId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Return:
     """The primary answers again; the copy is suspended. ``read``: the primary has the copy's state, and need not make everything up."""
 
@@ -84,4 +93,4 @@ class Recover:
     reason: str
 
 
-Command = SendState | Guard | Switch | Return | GiveUp | Promote | Launch | DropCopy | Recover
+Command = SendState | Guard | Switch | Swap | Return | GiveUp | Promote | Launch | DropCopy | Recover

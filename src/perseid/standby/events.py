@@ -55,10 +55,17 @@ class CopyNotTaken:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerDiffered:
+    """A host's answer was not the one that counted: the operator is not deterministic (active)."""
+
+    host: HostId
+
+
+@dataclass(frozen=True, slots=True)
 class HostLaunched:
     """A new host is there, for a passive standby."""
 
     host: HostId
 
 
-Event = HostSilent | HostHeard | HostDied | PlaceFound | CopyTaken | CopyNotTaken | HostLaunched
+Event = HostSilent | HostHeard | HostDied | PlaceFound | CopyTaken | CopyNotTaken | AnswerDiffered | HostLaunched

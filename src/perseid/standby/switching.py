@@ -2,7 +2,8 @@
 
 unguarded   the primary works without a copy; a place for one is looked for
 deploying   the primary's state is on its way to another host
-guarded     the copy is there: suspended and refreshed (hybrid, passive), or at work as the primary is (active)
+guarded     the copy is there: suspended and refreshed (hybrid, passive), or at work as the primary is (active): the primary is then one
+            that is not silent, since snapshots are taken of it
 switched    the primary is silent: the copy answers (hybrid)
 returning   the primary is heard again and reads the copy's state, while the copy goes on answering (hybrid)
 launching   the primary is gone, and a new host gets the state that the copy keeps (passive)
@@ -98,6 +99,8 @@ class Pair:
                 return self._taken(epoch, now_ms) if number == self.number else ()
             case on.CopyNotTaken(number, reason):
                 return self._not_taken(reason, now_ms) if number == self.number else ()
+            case on.AnswerDiffered(host):
+                return self._differed(host, now_ms)
             case on.HostLaunched(host):
                 if self.phase == "launching" and self.target is None and self.copy is not None:
                     self.target = host
@@ -139,6 +142,8 @@ class Pair:
                 return (do.GiveUp(self.primary, f"{self.standby.misses} heartbeats missed"),)
             case "guarded" if away and not copy_away and self.standby.mode == "hybrid":
                 return self._switch(now_ms)
+            case "guarded" if away and not copy_away:
+                return self._swap(f"{self.why}, a missed heartbeat")
             case "switched" | "returning" if copy_away and not away:
                 return self._return(now_ms, read=False)
             case "switched" if not away:
@@ -205,6 +210,20 @@ class Pair:
         assert self.copy is not None
         self._enter("switched", now_ms)
         return (do.Switch(self.primary, self.copy),)
+
+    def _swap(self, reason: str) -> tuple[do.Command, ...]:
+        assert self.copy is not None
+        self.primary, self.copy = self.copy, self.primary
+        return (do.Swap(self.copy, self.primary, reason),)
+
+    def _differed(self, host: HostId, now_ms: int) -> tuple[do.Command, ...]:
+        """Whoever gave the answer that counted goes on; the other one is deployed anew."""
+        if self.phase != "guarded" or self.standby.mode != "active" or host not in (self.primary, self.copy):
+            return ()
+        reason = "it gave another answer: an operator is not deterministic"
+        swapped = self._swap(reason) if host == self.primary else ()
+        self.not_before_ms = now_ms + PAUSE_MS
+        return (*swapped, *self._copy_gone(reason, now_ms))
 
     def _read_back(self, now_ms: int) -> tuple[do.Command, ...]:
         assert self.copy is not None

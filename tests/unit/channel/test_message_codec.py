@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perseid.channel.codec import Kinds, encode
-from perseid.channel.protocol import FROM_HOST, REGISTRATION, REPLY, REQUEST, TO_HOST, Registration
+from perseid.channel.protocol import FROM_HOST, FROM_TASK, REGISTRATION, REPLY, TO_HOST, Registration
 from perseid.checkpoint.lifecycle import SavedShard
 from perseid.checkpoint.size_reports import AskSizes, Observed, ShardSize, SizePoint
 from perseid.engine import messages as msg
@@ -38,7 +38,7 @@ st.register_type_strategy(SavedShard, st.from_type(ShardSnapshot))  # type: igno
 UNIONS: dict[str, tuple[Kinds[Any], Any]] = {
     "to a host": (TO_HOST, msg.ToHost),
     "from a host": (FROM_HOST, msg.FromHost),
-    "request": (REQUEST, msg.Request),
+    "request": (FROM_TASK, msg.FromTask),
     "reply": (REPLY, msg.Reply),
 }
 KINDS = [(kinds, kind) for kinds, union in UNIONS.values() for kind in get_args(union)]

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from perseid.channel.connection import Address, Connection
 from perseid.channel.listener import Listener
-from perseid.channel.protocol import REQUEST
-from perseid.engine.messages import ApplyEpoch, Request, RowsFollow
+from perseid.channel.protocol import FROM_TASK
+from perseid.engine.messages import AnswerDiffered, ApplyEpoch, Request, RowsFollow
 from perseid.engine.shard import Refusal
 from perseid.errors import ChannelError
 from perseid.vocabulary import Epoch, OperatorName, ShardId, Version
@@ -93,6 +93,7 @@ class AnsweringHost:
         self.address = Address(*server.getsockname())
         self.answers = list(answers) or [doubled]
         self.asked: list[tuple[type[Request], list[int]]] = []
+        self.differed: queue.Queue[AnswerDiffered] = queue.Queue()  # what it was told of its answers
         self.coming: queue.Queue[None] = queue.Queue()  # one for each that it was asked
         self.connections: list[Connection] = []
         self.listener = Listener(server, SECRET, "", ("epochs",), self._serve)
@@ -101,7 +102,10 @@ class AnsweringHost:
         self.connections.append(connection)
         with contextlib.suppress(ChannelError, OSError):
             while True:
-                asked = connection.hear(REQUEST)
+                asked = connection.hear(FROM_TASK)
+                if isinstance(asked, AnswerDiffered):
+                    self.differed.put(asked)
+                    continue
                 sent = numbers(connection.receive_rows()[1]) if isinstance(asked, ApplyEpoch) else None
                 answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
                 self.asked.append((type(asked), sent or []))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections.abc import Callable, Iterator
 
+import pyarrow as pa
 import pytest
 from answering_hosts import (
     SCHEMA,
@@ -24,7 +26,7 @@ from answering_hosts import (
     says,
 )
 
-from perseid.engine.messages import ApplyEpoch, RecallAnswer
+from perseid.engine.messages import AnswerDiffered, ApplyEpoch, RecallAnswer
 from perseid.spark import asking, first_answer
 from perseid.spark.asking import Place, Refused, Target, Unreachable
 from perseid.vocabulary import Epoch, HostId, Version
@@ -173,6 +175,38 @@ def test_of_two_that_work_the_faster_wins_and_the_slower_is_not_asked_before_it_
     ask(slow, fast, patience_s=0, epoch=3)
     slow.is_asked()
     assert slow.asked == [WITH_ROWS, WITH_ROWS]
+
+
+def test_whoever_gives_another_answer_later_is_told_so(host: Started) -> None:
+    slow, fast = Sleeps(says(9)), host()
+    slower = host(slow)
+    assert ask(slower, fast, patience_s=0) == [2, 4, 6]
+    slow.awake.set()
+    assert slower.differed.get(timeout=60) == AnswerDiffered(SHARD, Epoch(1))
+    assert fast.differed.empty()
+
+
+def test_two_hosts_that_give_the_same_answer_are_told_nothing(host: Started) -> None:
+    asleep = Sleeps()
+    slow, fast = host(asleep), host()
+    assert ask(slow, fast, patience_s=0) == [2, 4, 6]
+    asleep.awake.set()
+    nobody_is_asked()
+    assert slow.differed.empty() and fast.differed.empty()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ([1.0, math.nan], [1.0, math.nan], True),
+        ([1.0, None], [1.0, math.nan], False),
+        ([1.0], [1.0, 1.0], False),
+        ([], [], True),
+    ],
+)
+def test_answers_are_compared_by_their_values(one: list[float], other: list[float], same: bool) -> None:
+    left, right = (pa.RecordBatch.from_pylist([{"x": x} for x in found]) for found in (one, other))
+    assert first_answer._same([left] if one else [], [right]) == same
 
 
 def test_an_answer_that_is_asked_for_again_needs_no_rows(host: Started) -> None:

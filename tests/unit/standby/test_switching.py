@@ -116,11 +116,33 @@ def test_a_copy_that_dies_costs_nothing_but_the_guard() -> None:
     assert pair.wants_copy(0)
 
 
-def test_under_active_standby_silence_switches_nobody_and_death_promotes() -> None:
+def test_under_active_standby_the_host_that_is_heard_is_the_primary() -> None:
     pair = guarded(active())
-    assert pair.handle(on.HostSilent(P), 0) == ()
-    ends(pair, "guarded", P)
+    assert pair.handle(on.HostSilent(P), 0) == (do.Swap(P, C, "unheard, a missed heartbeat"),)
+    ends(pair, "guarded", C)
+    assert pair.handle(on.HostHeard(P), 100) == ()
+    assert pair.handle(on.HostSilent(C), 200) == (do.Swap(C, P, "unheard, a missed heartbeat"),)
+    assert pair.handle(on.HostSilent(P), 300) == (), "there is nobody else"
+    assert pair.handle(on.HostHeard(C), 400) == (do.Swap(P, C, "unheard, a missed heartbeat"),)
+    ends(pair, "guarded", C)
+
+
+def test_under_active_standby_a_death_promotes() -> None:
+    pair = guarded(active())
     assert pair.handle(on.HostDied(P), 0) == (do.Promote(P, C, "host 1 died"),)
+    ends(pair, "unguarded", C)
+
+
+def test_under_active_standby_whose_answer_differed_is_deployed_anew() -> None:
+    why = "it gave another answer: an operator is not deterministic"
+    pair = guarded(active())
+    assert pair.handle(on.AnswerDiffered(P), 0) == (do.Swap(P, C, why), do.DropCopy(P, why))
+    ends(pair, "unguarded", C)
+    assert not pair.wants_copy(0) and pair.wants_copy(10_000), "not again and again at once"
+    pair = guarded(active())
+    assert pair.handle(on.AnswerDiffered(C), 0) == (do.DropCopy(C, why),)
+    assert pair.handle(on.AnswerDiffered(C), 0) == (), "it is no copy any more"
+    assert guarded().handle(on.AnswerDiffered(C), 0) == (), "hybrid copies answer only instead of their primary"
 
 
 def test_passive_gives_up_after_three_misses_and_launches() -> None:

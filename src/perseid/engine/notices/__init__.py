@@ -61,6 +61,7 @@ from perseid.engine.notices.standby import CopyWanted as CopyWanted
 from perseid.engine.notices.standby import GivenUp as GivenUp
 from perseid.engine.notices.standby import RolledBack as RolledBack
 from perseid.engine.notices.standby import StandbyChanged as StandbyChanged
+from perseid.engine.notices.standby import Swapped as Swapped
 from perseid.engine.notices.standby import Switched as Switched
 
 Outcome = do.Command | Notice

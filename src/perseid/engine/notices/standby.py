@@ -70,6 +70,15 @@ class Switched(Notice):
 
 
 @dataclass(frozen=True, slots=True)
+class Swapped(Notice):
+    """Of two hosts that both answer, the other one is the primary now: snapshots are taken of it."""
+
+    primary: HostId  # as it was, the copy now
+    copy: HostId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RolledBack(Notice):
     """The primary answers again; it has read the state of this epoch back from the copy."""
 
