@@ -15,9 +15,11 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming import StatefulProcessor
+from typer.testing import CliRunner
 
 import perseid
 from perseid import App, RootError
+from perseid.cli.main import app as command_line
 from perseid.query.query import ProcessorQuery
 from perseid.storage.manifest import Checkpoints
 from perseid.storage.persisted import persisted
@@ -191,8 +193,44 @@ class Expiring(StatefulProcessor):
 def application(spark: SparkSession, operator: perseid.Operator, folder: Path) -> App:
     app = App("moved")
     rows = app.source("rows", perseid.sources.stream(clicks(spark, folder, None)))
-    rows.stateful("totals", operator, key=["id", "name"], shards=2, output=OUTPUT).sink("out", perseid.sinks.noop())
+    sink = perseid.sinks.parquet(folder.parent / "out")
+    rows.stateful("totals", operator, key=["id", "name"], shards=2, output=OUTPUT).sink("out", sink)
     return app
+
+
+APPLICATION = """
+from pathlib import Path
+
+import perseid
+from pyspark.sql import SparkSession
+from test_moving_over import Totals, application
+
+app = application(SparkSession.active(), perseid.spark_processor(Totals(False)), Path({folder!r}))
+"""
+
+
+def test_an_application_takes_a_querys_state_and_offsets_over_on_the_command_line(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder, file = tmp_path / "in", tmp_path / "app.py"
+    file.write_text(APPLICATION.format(folder=str(folder)))
+    for number in range(2):
+        write_file(folder, number)
+    run_spark(spark, clicks(spark, folder, None), "None", tmp_path / "spark")
+    spark.conf.unset(PROVIDER)  # the checkpoint says which it has
+    arguments = ["import", str(file), "totals", "--from", "spark", str(tmp_path / "spark")]
+    done = CliRunner().invoke(command_line, [*arguments, "--root", str(tmp_path / "root")])
+    assert done.exit_code == 0 and "begins with 2 shards" in done.output, done.output
+    for number in range(2, 4):
+        write_file(folder, number)
+    app = application(spark, perseid.spark_processor(Totals(False)), folder)
+    app.run(
+        spark, root=str(tmp_path / "root"), hosts=1, spares=0, max_rows_per_epoch=1, available_now=True, dashboard=False
+    )
+    out = spark.read.parquet(str(tmp_path / "out")).select("id", "name", "told").collect()
+    spark.conf.set(PROVIDER, ROCKSDB)
+    stayed = run_spark(spark, clicks(spark, folder, None), "None", tmp_path / "spark")
+    assert sorted(map(tuple, out)) == sorted(row for batch in stayed for row in batch) and len(stayed) == 2
 
 
 def test_times_to_live_and_timers_move_over(spark: SparkSession, tmp_path: Path) -> None:
