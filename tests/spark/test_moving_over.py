@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,9 +15,11 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming import StatefulProcessor
+from typer.testing import CliRunner
 
 import perseid
 from perseid import App, RootError
+from perseid.cli.main import app as command_line
 from perseid.query.query import ProcessorQuery
 from perseid.storage.manifest import Checkpoints
 from perseid.storage.persisted import persisted
@@ -31,6 +34,7 @@ SCHEMA = "id long, name string, value int, at timestamp"
 OUTPUT = "id long, name string, told string"
 NOON = datetime.datetime(2026, 11, 19, 12)
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 Rows = list[tuple[Any, ...]]
@@ -113,11 +117,15 @@ def run_spark(spark: SparkSession, rows: DataFrame, mode: str, checkpoint: Path)
 
 
 @pytest.fixture(autouse=True)
-def _rocksdb(spark: SparkSession) -> Iterator[None]:
-    before = spark.conf.get(PROVIDER, "")
-    spark.conf.set(PROVIDER, ROCKSDB)
+def _conf(spark: SparkSession) -> Iterator[None]:
+    """RocksDB, which Spark needs; and no batch without rows, so that it does not depend on time in which batch a timer fires."""
+    wanted = {PROVIDER: ROCKSDB, NO_DATA: "false"}
+    before = {name: spark.conf.get(name, None) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
     yield
-    spark.conf.unset(PROVIDER) if not before else spark.conf.set(PROVIDER, before)
+    for name, was in before.items():
+        spark.conf.unset(name) if was is None else spark.conf.set(name, was)
 
 
 @pytest.mark.parametrize(("mode", "delay"), [("None", None), ("EventTime", "5 seconds")])
@@ -127,10 +135,10 @@ def test_a_query_goes_on_as_one_that_never_moved(
     folder = tmp_path / "in"
     for number in range(3):
         write_file(folder, number)
-    before = run_spark(spark, clicks(spark, folder, delay), mode, tmp_path / "spark")
+    run_spark(spark, clicks(spark, folder, delay), mode, tmp_path / "spark")
+    shutil.copytree(tmp_path / "spark", tmp_path / "stays")
     for number in range(3, 6):
         write_file(folder, number)
-    stayed = run_spark(spark, clicks(spark, folder, delay), mode, tmp_path / "stayed")
 
     out: dict[int, Rows] = {}
     moved = perseid.transform_with_state(
@@ -149,7 +157,10 @@ def test_a_query_goes_on_as_one_that_never_moved(
     assert isinstance(query, ProcessorQuery)
     assert "Running" not in repr(query) and "<table" in query._repr_html_()
     query.stop()
-    assert before + [out[batch] for batch in sorted(out)] == stayed
+    stayed = run_spark(spark, clicks(spark, folder, delay), mode, tmp_path / "stays")
+    assert [out[batch] for batch in sorted(out)] == stayed
+    again = run_spark(spark, clicks(spark, folder, delay), mode, tmp_path / "spark")
+    assert again == stayed, "the old query can go on from its checkpoint"
     with pytest.raises(RootError, match="has worked on this root"):
         app = application(spark, perseid.spark_processor(Totals(False)), folder)
         begin_root(
@@ -182,8 +193,44 @@ class Expiring(StatefulProcessor):
 def application(spark: SparkSession, operator: perseid.Operator, folder: Path) -> App:
     app = App("moved")
     rows = app.source("rows", perseid.sources.stream(clicks(spark, folder, None)))
-    rows.stateful("totals", operator, key=["id", "name"], shards=2, output=OUTPUT).sink("out", perseid.sinks.noop())
+    sink = perseid.sinks.parquet(folder.parent / "out")
+    rows.stateful("totals", operator, key=["id", "name"], shards=2, output=OUTPUT).sink("out", sink)
     return app
+
+
+APPLICATION = """
+from pathlib import Path
+
+import perseid
+from pyspark.sql import SparkSession
+from test_moving_over import Totals, application
+
+app = application(SparkSession.active(), perseid.spark_processor(Totals(False)), Path({folder!r}))
+"""
+
+
+def test_an_application_takes_a_querys_state_and_offsets_over_on_the_command_line(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder, file = tmp_path / "in", tmp_path / "app.py"
+    file.write_text(APPLICATION.format(folder=str(folder)))
+    for number in range(2):
+        write_file(folder, number)
+    run_spark(spark, clicks(spark, folder, None), "None", tmp_path / "spark")
+    spark.conf.unset(PROVIDER)  # the checkpoint says which it has
+    arguments = ["import", str(file), "totals", "--from", "spark", str(tmp_path / "spark")]
+    done = CliRunner().invoke(command_line, [*arguments, "--root", str(tmp_path / "root")])
+    assert done.exit_code == 0 and "begins with 2 shards" in done.output, done.output
+    for number in range(2, 4):
+        write_file(folder, number)
+    app = application(spark, perseid.spark_processor(Totals(False)), folder)
+    app.run(
+        spark, root=str(tmp_path / "root"), hosts=1, spares=0, max_rows_per_epoch=1, available_now=True, dashboard=False
+    )
+    out = spark.read.parquet(str(tmp_path / "out")).select("id", "name", "told").collect()
+    spark.conf.set(PROVIDER, ROCKSDB)
+    stayed = run_spark(spark, clicks(spark, folder, None), "None", tmp_path / "spark")
+    assert sorted(map(tuple, out)) == sorted(row for batch in stayed for row in batch) and len(stayed) == 2
 
 
 def test_times_to_live_and_timers_move_over(spark: SparkSession, tmp_path: Path) -> None:

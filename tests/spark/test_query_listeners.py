@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from apps import Count
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from perseid import App, every, sinks, sources
 from perseid.storage.journal import read_journal
 from perseid.storage.store import Store
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
+from apps import Count
 
 pytestmark = pytest.mark.spark
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.streaming import StatefulProcessor
 
 import perseid
 from perseid import App, GraphChanged, KeyedOperator, Operator, every, migrate, state
@@ -160,3 +162,44 @@ def test_operators_and_sources_come_and_go_when_they_are_named(spark: SparkSessi
         spark, tmp_path, application(tmp_path, Old(), "id long, n long", 900), allow_removed=["total", "totals", "more"]
     )
     assert largest(spark, tmp_path / "out") == {n: 90 + (40 if n < 5 else 0) for n in range(10)}
+
+
+class Counted(StatefulProcessor):
+    """A class written for Spark, of which there are versions."""
+
+    def __init__(self, declare: Callable[[Any], Any]) -> None:
+        self.declare = declare
+
+    def init(self, handle: Any) -> None:
+        self.count = self.declare(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        before = self.count.get()
+        n = (before[0] if before else 0) + sum(1 for _ in rows)
+        self.count.update((n, *[None] * (len(before or "n") - 1)))
+        yield Row(id=key[0], n=n)
+
+    def close(self) -> None: ...
+
+
+def processed(tmp_path: Path, declare: Callable[[Any], Any], rows: int) -> App:
+    return application(tmp_path, perseid.spark_processor(Counted(declare)), "id long, n long", rows)
+
+
+@pytest.mark.filterwarnings("ignore:the code has changed")
+def test_state_variables_of_a_processor_follow_or_are_refused_before_the_start(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    run(spark, tmp_path, processed(tmp_path, lambda handle: handle.getValueState("count", "n int"), 300))
+    store = Store.at(str(tmp_path / "root"))
+    other = processed(tmp_path, lambda handle: handle.getListState("count", "n int"), 600)
+    assert any(one.refused and "Cannot change count to ListState" in one.text for one in checked(store, other.graph))
+    with pytest.raises(GraphChanged, match="Cannot change count to ListState"):
+        run(spark, tmp_path, other)
+    assert kept_state(store) is None
+    wider = processed(tmp_path, lambda handle: handle.getValueState("count", "n long, told string"), 600)
+    found = checked(store, wider.graph)
+    assert any("state variable 'count' was" in one.text for one in found) and not any(one.refused for one in found)
+    run(spark, tmp_path, wider)
+    assert largest(spark, tmp_path / "out") == dict.fromkeys(range(10), 60)
+    assert kept_state(store) is not None, "the way back to the earlier version"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -80,10 +81,25 @@ def checked(store: Store, graph: Graph, allow_removed: Any = ()) -> list[Checked
     unreadable: list[str] = []
     newest = next(Checkpoints(store, lambda id, error: unreadable.append(str(error))).newest_first(), None)
     found += [Checked(text, False) for text in unreadable]
-    return [*found, *(_shards(store, graph, newest) if newest is not None else ())]
+    if newest is None:
+        return found
+    return [*found, *_shards(store, graph, newest, _other_variables(before, graph))]
 
 
-def _shards(store: Store, graph: Graph, newest: Manifest) -> list[Checked]:
+def _other_variables(before: Mapping[str, Any], graph: Graph) -> set[str]:
+    """Operators with other state variables than before, which are prepared: only Spark can read their schemas."""
+    then = {name: operator.get("variables") for name, operator in before["operators"].items()}
+    changed = [node for node in graph.operators if then.get(node.name) not in (None, node.operator._variables())]
+    if changed:
+        from perseid.spark.session import spark_session
+
+        spark = spark_session(hosts=0, spares=0, app_name="perseid check")
+        for node in changed:
+            node.operator.prepare(spark)
+    return {node.name for node in changed}
+
+
+def _shards(store: Store, graph: Graph, newest: Manifest, other_variables: set[str]) -> list[Checked]:
     operators = {node.name: node.operator for node in graph.operators}
     found = []
     for snapshot in newest.shards:
@@ -94,6 +110,8 @@ def _shards(store: Store, graph: Graph, newest: Manifest) -> list[Checked]:
         try:
             state = persisted(store, snapshot.file)[1]
             operator = restore_state(prototype, as_declared(state, prototype, snapshot.operator))
+            if snapshot.operator in other_variables:
+                operator._check_state()
             size = sum(len(buffer) for buffer in encode(capture(operator)))
         except PerseidError as error:
             found.append(Checked(f"{where}: {error}", True))

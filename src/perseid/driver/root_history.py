@@ -60,7 +60,7 @@ def keep_before(store: Store, graph: Graph, change: CodeChange, past: RootHistor
             if isinstance(snapshot, ShardSnapshot):
                 state = persisted(store, snapshot.file)[1]
                 prototype = _prototype(graph, snapshot.operator)
-                restore_state(prototype, as_declared(state, prototype, snapshot.operator))
+                restore_state(prototype, as_declared(state, prototype, snapshot.operator))._check_state()
         keep_state(store, KeptState(newest.id, change.before))
 
 

@@ -38,6 +38,8 @@ def fingerprint(nodes: tuple[Node, ...], units: tuple[Unit, ...]) -> dict[str, A
                 "state": shape_of(type(node.operator)).to_json(),
                 "output": " ".join(node.output.split()),
             }
+            if variables := node.operator._variables():
+                found["operators"][node.name]["variables"] = variables
     for unit in units:
         for stream in unit.outputs:
             found["streams"][stream] = {"unit": unit.name}
@@ -88,6 +90,8 @@ def _changes(then: Mapping[str, Any], now: Mapping[str, Any], crossing: bool) ->
             case "state" if was and is_now:
                 told = changes(StateShape.from_json(was), StateShape.from_json(is_now))
                 found += [(change.text, change.refused) for change in told]
+            case "variables":  # whether its values can follow is seen when they are restored
+                found += [(change, False) for change in _variables(was or {}, is_now or {})]
             case "class":
                 found.append((text, was not in now.get("was", ())))
             case "output":  # rows of the old columns may lie between units
@@ -95,6 +99,16 @@ def _changes(then: Mapping[str, Any], now: Mapping[str, Any], crossing: bool) ->
             case _:
                 found.append((text, True))
     return found
+
+
+def _variables(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """What is different about the state variables of a processor."""
+    if not then:
+        return []  # written before fingerprints had them
+    told = [f"state variable '{name}' is new" for name in now if name not in then]
+    told += [f"state variable '{name}' is not declared any more" for name in then if name not in now]
+    changed = [name for name in now if name in then and then[name] != now[name]]
+    return [*told, *(f"state variable '{name}' was {then[name]}, is now {now[name]}" for name in changed)]
 
 
 def _shown(value: Any) -> str:

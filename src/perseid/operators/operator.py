@@ -55,6 +55,13 @@ class Operator:
     def prepare(self, spark: SparkSession) -> None:
         """In the driver, once, before the application starts: what needs Spark to be found out. Most operators need nothing."""
 
+    def _variables(self) -> dict[str, str]:
+        """What its state consists of beside its fields, and how it is declared. A change of that is a change of the code."""
+        return {}
+
+    def _check_state(self) -> None:
+        """In the driver, on restored state of earlier code: raise ``GraphChanged`` if this code cannot go on with it."""
+
     def _mistakes(self, event_time: EventTime | None) -> Iterable[str]:
         """What of its place in the graph does not suit it."""
         return ()

@@ -135,8 +135,8 @@ def _to_arrow(series: pd.Series[Any], field: pa.Field, frames: Frames) -> pa.Arr
 
 
 def _to_pandas(table: pa.Table, time_zone: str) -> pd.DataFrame:
-    """The rows with the types that Spark's frames have, whose values went through Python: 64 bits wide."""
-    frame: pd.DataFrame = table.to_pandas(date_as_object=True, timestamp_as_object=False)
+    """The rows with the types that Spark's frames have, whose values went through Python: 64 bits wide, times in nanoseconds."""
+    frame: pd.DataFrame = table.to_pandas(date_as_object=True, coerce_temporal_nanoseconds=True)
     wider = {name: f"{kind.kind}8" for name, kind in frame.dtypes.items() if kind.kind in "if" and kind.itemsize < 8}
     frame = frame.astype(wider).copy()  # one that may be written to
     for field in table.schema:

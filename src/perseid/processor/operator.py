@@ -14,11 +14,12 @@ from typing import Any, ClassVar, cast, get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import cloudpickle
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessor, TimerValues
 from pyspark.sql.types import StructType
 
-from perseid.errors import GraphError, OperatorFailed
+from perseid.errors import GraphChanged, GraphError, OperatorFailed
 from perseid.operators.event_time import EventTime, event_times
 from perseid.operators.grouping import Groups
 from perseid.operators.operator import Operator
@@ -27,7 +28,7 @@ from perseid.processor.frames import Frames, as_frames, frames_to_table
 from perseid.processor.handle import TTL_TIMER, Forms, Handle, Record, TimeMode
 from perseid.processor.rows import Cut, as_rows, rows_to_table
 from perseid.processor.stored import StoredForm
-from perseid.processor.variables import without_expired
+from perseid.processor.variables import Variable, without_expired
 from perseid.state.fields import state
 from perseid.state.timers import Timer, Timers
 
@@ -99,12 +100,26 @@ class SparkProcessor(Operator):
         self._frames = Frames.of(spark)
         self._wakes = spark.conf.get("spark.sql.streaming.noDataMicroBatches.enabled") != "false"
         asked = _AskedForms()
+        self.declared = self._initialised(asked, {}).declared()
+        self._schemas = {text: cast(StructType, StructType.fromDDL(text)) for text in asked.texts}
+
+    def _variables(self) -> dict[str, str]:
+        handle = self._initialised(_AskedForms(), {})
+        return {name: _as_declared(variable) for name, variable in handle.variables.items()}
+
+    def _check_state(self) -> None:
+        try:
+            self._adapt(self._initialised(Forms(self._schemas), self.records))
+        except PySparkRuntimeError as error:
+            raise GraphChanged(str(error)) from error
+
+    def _initialised(self, forms: Forms, records: dict[Hashable, Record]) -> Handle:
+        """A handle with the variables that ``init`` declares."""
         processor: StatefulProcessor = cloudpickle.loads(self._processor)
-        handle = Handle({}, Timers(), 0, self.mode, asked)
+        handle = Handle(records, Timers(), 0, self.mode, forms)
         processor.init(handle)
         processor.close()
-        self.declared = handle.declared()
-        self._schemas = {text: cast(StructType, StructType.fromDDL(text)) for text in asked.texts}
+        return handle
 
     def process(self, rows: pa.Table, initial: pa.Table | None = None) -> pa.Table | None:
         """One epoch: init, initial state and rows key by key, timers, close."""
@@ -238,6 +253,11 @@ class SparkProcessor(Operator):
         raise AssertionError("process does the timers itself")
 
 
+def _as_declared(variable: Variable) -> str:
+    columns = f"{variable.key_columns} → {variable.form.json}" if variable.key_columns else variable.form.json
+    return f"{variable.kind}State({columns})" + (" with a time to live" if variable.expires else "")
+
+
 def _from_zero(watermark_ms: int | None) -> int:
     """Spark's watermark begins with 1970 and never goes below."""
     return max(0, watermark_ms or 0)
@@ -260,14 +280,15 @@ def _nothing(start: int, count: int) -> Iterator[Any]:
 
 
 class _AskedForms(Forms):
-    """For the driver's own ``init``: remembers which schemas were given as text."""
+    """For the driver's own ``init``, which stores nothing: schemas as text, and which of them were given so."""
 
     def __init__(self) -> None:
         super().__init__({})
         self.texts: set[str] = set()
 
     def __getitem__(self, schema: StructType | str) -> StoredForm:
+        form = StoredForm(StructType())
+        form.json = schema if isinstance(schema, str) else schema.simpleString()
         if isinstance(schema, str):
             self.texts.add(schema)
-            return StoredForm(StructType())
-        return super().__getitem__(schema)
+        return form

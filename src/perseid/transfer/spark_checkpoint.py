@@ -10,6 +10,7 @@ Invariant: the old checkpoint is only read. One shard is in memory at a time.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -187,3 +188,5 @@ def _carry(found: SparkCheckpoint, store: Store, source: SourceName) -> None:
     for path in [f"{folder}/{name}" for folder in folders for name in old.list(folder)]:
         if not path.endswith(".crc"):
             store.write(f"{target}/{path}", [old.read(path)])
+    # Spark wants the query's id beside offsets; another one than the old query's, which may go on
+    store.write(f"{target}/metadata", [json.dumps({"id": str(uuid.uuid4())}).encode()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -68,8 +69,9 @@ def test_a_failure_is_raised_after_the_last_picture(capsys: pytest.CaptureFixtur
 
 
 @pytest.fixture
-def shell() -> Iterator[Any]:
+def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     interactive = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # a shell puts its own in the place of it
     yield interactive.instance()
     interactive.clear_instance()
 

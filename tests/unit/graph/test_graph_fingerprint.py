@@ -125,6 +125,29 @@ def test_a_new_operator_is_accepted_when_it_is_named_and_its_unit_was_there() ->
     assert differences(with_more(), before, "total", "totals") == []
 
 
+class Variables(Count):
+    """As a processor of Spark's declares them."""
+
+    def __init__(self, **variables: str) -> None:
+        self.given = variables
+
+    def _variables(self) -> dict[str, str]:
+        return self.given
+
+
+def test_state_variables_that_come_go_or_change_are_told_and_not_refused() -> None:
+    then = fingerprint(Variables(n="n int", old="n int"))
+    told = [d.text.partition(": ")[2] for d in all_differences(then, fingerprint(Variables(n="n long", new="n int")))]
+    assert told == [
+        "state variable 'new' is new",
+        "state variable 'old' is not declared any more",
+        "state variable 'n' was n int, is now n long",
+    ]
+    assert not any(d.refused for d in all_differences(then, fingerprint(Variables(n="n long"))))
+    unsaid = fingerprint(Variables())
+    assert not all_differences(unsaid, then), "an earlier release did not say which there are"
+
+
 def test_the_kind_of_a_source() -> None:
     assert differences(fingerprint(Count()), fingerprint(Count(), source=OtherLines())) == [
         "source 'lines': kind was 'lines', now 'other'"
