@@ -13,11 +13,13 @@ from rich.pretty import pretty_repr
 from rich.table import Table
 from rich.text import Text
 
+from perseid.cli import placement
 from perseid.cli.figures import count, counted, duration, size
 from perseid.cli.key_state import KeyState, look_up
 from perseid.cli.report import reporting
 from perseid.cli.root_facts import CheckpointFacts, RootFacts, gather, manifests
 from perseid.cli.roots import existing_root
+from perseid.cli.top import PAIRS
 from perseid.clocks import wall_ms
 from perseid.errors import CorruptData, RootError
 from perseid.state.codec import decode
@@ -88,6 +90,8 @@ def _show(facts: RootFacts, console: Console, now_ms: int) -> None:
     for problem in facts.problems:
         console.print(Text(f"problem      {problem}", "bold red"))
     console.print()
+    if facts.hosts:
+        _show_hosts(facts, console, now_ms)
     if not facts.checkpoints:
         console.print(Text("no checkpoints yet", "dim"))
         return
@@ -98,6 +102,38 @@ def _show(facts: RootFacts, console: Console, now_ms: int) -> None:
     for checkpoint in facts.checkpoints:
         table.add_row(*_cells(checkpoint, now_ms))
     console.print(table)
+
+
+def _show_hosts(facts: RootFacts, console: Console, now_ms: int) -> None:
+    """Hosts with their shards and copies; of standby nothing where there is none."""
+    guarded = any(host.standby for host in facts.hosts)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    columns = ("host", "shards", "copy on", "standby", "behind", "refreshed", "switches")
+    for column in columns if guarded else columns[:2]:
+        table.add_column(column, justify="right" if column in ("host", "switches") else "left")
+    for host in facts.hosts:
+        cells = [str(host.id), placement.contents(host)]
+        table.add_row(*cells, *(_standby_cells(host, now_ms) if guarded else ()))
+    if facts.lease is None or facts.lease.status != "held":
+        console.print(Text("hosts, as they were when the application ended:", "dim"))
+    console.print(table)
+    if facts.switches is not None:
+        console.print(Text.assemble(("switches     ", "dim"), str(facts.switches)))
+    console.print()
+
+
+def _standby_cells(host: placement.HostFacts, now_ms: int) -> tuple[str | Text, ...]:
+    if not host.standby:
+        return ("",) * 5
+    told = f"host {host.answering} answers" if host.standby == "switched" else host.standby
+    why = f": {host.reason}" if host.reason else ""
+    return (
+        "none" if host.copy is None else f"host {host.copy}",
+        Text(told + why, PAIRS.get(host.standby, "")),
+        "" if host.behind is None else counted(host.behind, "epoch"),
+        "" if host.refreshed_ms is None else f"{duration(max(0, now_ms - host.refreshed_ms))} ago",
+        count(host.switches),
+    )
 
 
 def _cells(checkpoint: CheckpointFacts, now_ms: int) -> tuple[str | Text, ...]:

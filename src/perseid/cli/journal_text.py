@@ -184,9 +184,10 @@ def _copy_refreshed(record: Record) -> str:
 
 
 def _switched(record: Record) -> str:
+    silent = f"silent for {duration(record['silent_ms'])}, " if record["silent_ms"] else ""
     return (
-        f"host {record['copy']} answers instead of host {record['primary']}, which was silent for"
-        f" {duration(record['silent_ms'])} ({record['reason']}); its copy had epoch {record['epoch']}"
+        f"host {record['copy']} answers instead of host {record['primary']} ({silent}{record['reason']});"
+        f" its copy had epoch {record['epoch']}"
     )
 
 

@@ -242,7 +242,8 @@ def _standby(progress: Progress) -> RenderableType:
         copy = "none" if one.copy is None else str(one.copy)
         lag = "" if one.lag is None else f"{one.lag} epoch{'' if one.lag == 1 else 's'}"
         table.add_row(one.mode, str(one.primary), copy, _phase(one), lag, " ".join(one.shards))
-    told = f"{progress.switches} to a copy, {progress.roll_backs} back"
+    why = f"; last: {progress.last_switch}" if progress.last_switch else ""
+    told = f"{progress.switches} to a copy, {progress.roll_backs} back{why}"
     return Group(table, _labelled("switches", told))
 
 

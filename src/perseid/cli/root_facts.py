@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from perseid.errors import CorruptData, PerseidError, headline
+from perseid.cli import placement
+from perseid.dashboard.journal_model import JournalModel
+from perseid.dashboard.picture import Picture
+from perseid.dashboard.watched import DETAILS
+from perseid.errors import CorruptData, PerseidError
 from perseid.storage import layout
 from perseid.storage.dead_letters import all_letters
-from perseid.storage.journal import read_journal
+from perseid.storage.journal import JournalReader
 from perseid.storage.lease import newest_generation, read_holder
 from perseid.storage.ledger import Ledger
 from perseid.storage.manifest import Checkpoints, Manifest
@@ -72,6 +76,8 @@ class RootFacts:
     checkpoints: tuple[CheckpointFacts, ...]
     bytes: dict[str, int]  # by folder
     shards: dict[str, int]  # by operator, as they are divided now
+    hosts: tuple[placement.HostFacts, ...]  # as the journal told last
+    switches: placement.SwitchFacts | None  # between hosts and their copies
     hot_keys: tuple[str, ...]  # of which one shard has more than its share, as the last driver saw
     dead_letters: tuple[DeadLetterFacts, ...]
     failed_checkpoints: int  # of the last driver, since its newest good one
@@ -92,19 +98,22 @@ def gather(store: Store, *, verify: bool) -> RootFacts:
         problems.append(str(error))
         ledger = None
     units = dict.fromkeys(str(part["unit"]) for section in fingerprint.values() for part in section.values())
-    lease = _lease(store, problems)
+    lease, told = _lease(store, problems), _told(store)
+    failed = _failed_checkpoints(told)
     return RootFacts(
         root=store.root,
-        app=_app_name(store) or (lease.owner if lease else None),
+        app=told.app or (lease.owner if lease else None),
         lease=lease,
         admitted=ledger.last_admitted if ledger else 0,
         committed={unit: ledger.committed(UnitName(unit)) for unit in units} if ledger else {},
         trimmed_to=ledger.trimmed_to if ledger else 0,
         checkpoints=tuple(_checkpoint_facts(store, verify)),
         shards={str(o): len(record.shards) for o, record in ledger.partitioned.items()} if ledger else {},
-        hot_keys=tuple(_hot_keys(store)),
+        hosts=placement.hosts(told),
+        switches=placement.switches(told),
+        hot_keys=tuple(f"{on}: key {key} has {share:.0%} of the rows" for (on, key), share in told.hot_keys.items()),
         dead_letters=tuple(_dead_letters(store, fingerprint, problems)),
-        failed_checkpoints=len(failed := _failed_checkpoints(store)),
+        failed_checkpoints=len(failed),
         checkpoint_error=failed[-1] if failed else "",
         bytes={folder: total for folder in FOLDERS if (total := folder_bytes(store, folder))},
         problems=tuple(problems),
@@ -179,23 +188,12 @@ def _fingerprint(store: Store, problems: list[str]) -> dict[str, dict[str, Any]]
     return {}
 
 
-def _app_name(store: Store) -> str | None:
-    for record in read_journal(store):
-        if record.get("kind") == "app_started":
-            return str(record.get("app"))
-    return None
-
-
-def _hot_keys(store: Store) -> Iterator[str]:
-    """What the journal tells since the last start."""
-    found: dict[tuple[str, str], str] = {}
-    for record in read_journal(store):
-        if record.get("kind") == "app_started":
-            found.clear()
-        elif record.get("kind") == "hot_key":
-            operator, key = str(record["operator"]), str(record["key"])
-            found[(operator, key)] = f"{operator}: key {key} has {record['share']:.0%} of the rows"
-    yield from found.values()
+def _told(store: Store) -> Picture:
+    """What the journal tells."""
+    model = JournalModel()
+    for record in JournalReader(store, in_detail=DETAILS).new():
+        model.take_in(record)
+    return model.picture
 
 
 def _dead_letters(
@@ -212,14 +210,14 @@ def _dead_letters(
             yield DeadLetterFacts(name, rows, timers, len({f.epoch for f in found}), found[-1].epoch, found[-1].error)
 
 
-def _failed_checkpoints(store: Store) -> list[str]:
-    """What the journal tells of those that failed since the last start and the newest that did not."""
+def _failed_checkpoints(told: Picture) -> list[str]:
+    """Those that failed since the last start and the newest that did not."""
     failed: list[str] = []
-    for record in read_journal(store):
-        if record.get("kind") in ("app_started", "checkpoint_committed"):
-            failed = []
-        elif record.get("kind") == "checkpoint_failed":
-            failed.append(f"checkpoint {record.get('checkpoint')} failed: {headline(str(record.get('error')))}")
+    for checkpoint in reversed(told.checkpoints.values()):
+        if checkpoint.committed_ms is not None or checkpoint.generation != told.generation:
+            break
+        if checkpoint.error:
+            failed.insert(0, f"checkpoint {checkpoint.id} failed: {checkpoint.error}")
     return failed
 
 

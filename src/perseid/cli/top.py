@@ -15,6 +15,7 @@ from rich.text import Text
 
 from perseid.cli import figures
 from perseid.cli.live import PHASE_STYLES
+from perseid.cli.placement import SwitchFacts
 from perseid.cli.report import reporting
 from perseid.cli.roots import existing_root
 from perseid.dashboard import views
@@ -170,7 +171,11 @@ def _standby(seen: dict[str, Any]) -> RenderableType:
             Text.assemble(f"host {pair['primary']} ", (phase, PAIRS.get(phase, ""))),
             copy, behind, age, figures.size(pair["bytes"]) if pair["bytes"] else "-",
         )  # fmt: skip
-    return table
+    if (last := seen["standby"]["last_switch"]) is None:
+        return table
+    totals = seen["totals"]
+    told = SwitchFacts(totals["switches"], totals["roll_backs"], totals["promotions"], last["text"], last["at_ms"])
+    return Group(table, _told("switches", str(told)))
 
 
 def _incidents(seen: dict[str, Any]) -> RenderableType:

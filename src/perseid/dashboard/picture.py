@@ -216,6 +216,7 @@ class Picture:
     pairs: dict[int, Pair] = field(default_factory=dict)  # by primary
     standby_modes: dict[str, str] = field(default_factory=dict)  # of operators
     standby_events: deque[Told] = field(default_factory=lambda: deque(maxlen=200))
+    last_switch: Told | None = None  # to a copy, back, or for good
     hot_keys: dict[tuple[str, str], float] = field(default_factory=dict)
     epochs: Rows = field(default_factory=lambda: Rows(COLUMNS))
     operators: dict[str, Rows] = field(default_factory=dict)

@@ -57,7 +57,7 @@ class StandbyModel:
         if "copy" in record:
             pair.copy = int(record["copy"])
         if phase and pair.phase != phase:
-            pair.phase, pair.since_ms = phase, at_ms
+            pair.phase, pair.since_ms, pair.reason = phase, at_ms, ""
         return pair
 
     def _tell(self, record: Record, at_ms: int) -> None:
@@ -67,6 +67,10 @@ class StandbyModel:
         events.append(told)
         self._stories.tell(at_ms, told.text, told.tone)
 
+    def _tell_switch(self, record: Record, at_ms: int) -> None:
+        self._tell(record, at_ms)
+        self._picture.last_switch = Told(at_ms, sentence(record), tone(record))
+
     def _wanted(self, record: Record, at_ms: int) -> None:
         pair = self._pair(record, at_ms, "unguarded")
         pair.copy, pair.epoch, pair.reason = None, None, str(record["reason"])
@@ -74,7 +78,7 @@ class StandbyModel:
 
     def _deploying(self, record: Record, at_ms: int) -> None:
         pair = self._pair(record, at_ms, "deploying")
-        pair.epoch, pair.reason, pair.same_fate = None, "", str(record["same_fate"] or "")
+        pair.epoch, pair.same_fate = None, str(record["same_fate"] or "")
         self._tell(record, at_ms)
 
     def _deployed(self, record: Record, at_ms: int) -> None:
@@ -106,7 +110,7 @@ class StandbyModel:
         pair.switches += 1
         self._picture.totals.switches += 1
         self._stories.switched(record, at_ms)
-        self._tell(record, at_ms)
+        self._tell_switch(record, at_ms)
 
     def _swapped(self, record: Record, at_ms: int) -> None:
         pairs, primary, copy = self._picture.pairs, int(record["primary"]), int(record["copy"])
@@ -124,10 +128,9 @@ class StandbyModel:
         known = self._picture.pairs.get(int(record["primary"]))
         if known is not None and known.phase != "switched":
             return
-        pair = self._pair(record, at_ms, "guarded")
-        pair.reason = ""
+        self._pair(record, at_ms, "guarded")
         self._picture.totals.roll_backs += 1
-        self._tell(record, at_ms)
+        self._tell_switch(record, at_ms)
         self._stories.rolled_back(record, at_ms)
 
     def _gave_up(self, record: Record, at_ms: int) -> None:
@@ -142,7 +145,7 @@ class StandbyModel:
                 shard.host = promoted
         picture.totals.promotions += 1
         self._stories.given_up(record, at_ms)
-        self._tell(record, at_ms)
+        self._tell_switch(record, at_ms)
 
     def _changed(self, record: Record, at_ms: int) -> None:
         self._picture.standby_modes[str(record["operator"])] = str(record["mode"])

@@ -18,6 +18,11 @@ STILL_MS = 15_000
 POINTS = 600
 LISTED = 200
 SKEWED = 2.0
+BUSY = 0.5
+EPOCHS_IN_FLIGHT = 2
+"""More than so many, and they wait for each other."""
+PRESSED_S = 5.0
+"""Of a source: more rows wait than come in so long."""
 
 
 def overview(picture: Picture, life: Life) -> dict[str, Any]:
@@ -101,16 +106,17 @@ def _graph(picture: Picture) -> dict[str, Any]:
         known = counted.between(picture.at_ms - RECENT_MS, None)["rows"]
         if len(known) and not np.isnan(known).any():
             out[name] = round(known.sum() / seconds, 1)
-    placed = picture.shards.values()
-    into = {}
+    placed, modes = picture.shards.values(), standby_view.modes(picture)
+    into: dict[str, float] = {}
     for node in picture.nodes:
         shown: dict[str, Any] = {
             "name": node.name, "kind": node.kind, "unit": node.unit, "what": node.what, "key": list(node.key),
             "preserved": node.preserved, "guarantee": node.guarantee,
-            "standby": picture.standby_modes.get(node.name, node.standby),
+            "standby": modes.get(node.name, ""),
         }  # fmt: skip
         if node.kind == "source":
             shown["rows_wait"] = _last(picture.sources.get(node.name), "rows_wait")
+            shown["pressed"] = bool((shown["rows_wait"] or 0) > PRESSED_S * max(out.get(node.name, 0), 1))
         if node.kind == "operator":
             mine = picture.operator_rows(node.name).between(picture.at_ms - RECENT_MS, None)
             out[node.name] = round(mine["rows_out"].sum() / seconds, 1)
@@ -120,21 +126,28 @@ def _graph(picture: Picture) -> dict[str, Any]:
                 "busy": round(min(1.0, mine["busy_ms"].sum() / (seconds * 1000)), 4),
                 "state": picture.operator_rows(node.name).last("state"),
                 "shards": [
-                    {"name": s.name, "host": s.host, "busy": s.busy, **standby_view.of_host(picture, s.host)}
+                    {"name": s.name, "host": s.host, "busy": s.busy, **standby_view.of_shard(picture, s)}
                     for s in shards
                 ],
             }
         found.append(shown)
-    inputs = {node.name: node.inputs for node in picture.nodes}
+    inputs, pressed = {node.name: node.inputs for node in picture.nodes}, _pressed(picture, found)
     edges = [
         {
-            "from": above, "to": node.name, "preserved": _preserved(picture, above, node.unit),
+            "from": above, "to": node.name, "preserved": _preserved(picture, above, node.unit), "pressed": node.name == pressed,
             "rows_s": out.get(above, into.get(node.name) if len(inputs[node.name]) == 1 else None),
         }
         for node in picture.nodes
         for above in node.inputs
     ]  # fmt: skip
     return {"nodes": found, "edges": edges}
+
+
+def _pressed(picture: Picture, nodes: list[dict[str, Any]]) -> str | None:
+    """The operator before which rows gather: the busiest, if it works more than half of the time and something waits."""
+    waits = picture.admitted - picture.epoch > EPOCHS_IN_FLIGHT or any(node.get("pressed") for node in nodes)
+    busiest = max((n for n in nodes if n["kind"] == "operator"), key=lambda n: float(n["busy"]), default=None)
+    return busiest["name"] if waits and busiest is not None and busiest["busy"] > BUSY else None
 
 
 def _last(rows: curves.Rows | None, column: str) -> float | None:
@@ -160,7 +173,7 @@ def _shards(picture: Picture) -> list[dict[str, Any]]:
         found.append(
             {
                 "name": shard.name, "operator": shard.operator, "host": shard.host, "busy": shard.busy,
-                "rows": shard.rows, "share": share, "bytes": shard.bytes, **standby_view.of_host(picture, shard.host),
+                "rows": shard.rows, "share": share, "bytes": shard.bytes, **standby_view.of_shard(picture, shard),
                 "skewed": share is not None and count > 1 and share * count >= SKEWED,
             }
         )  # fmt: skip

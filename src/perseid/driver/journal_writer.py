@@ -69,6 +69,8 @@ class JournalWriter:
         self._started: tuple[notices.AppStarted, Controller] | None = None
         self._alive: dict[HostId, notices.HostReady] = {}
         self._switches = self._roll_backs = 0
+        self._switched: dict[HostId, HostId] = {}  # primaries, and who answers for them
+        self._last_switch = ""
         self.feed: ProgressFeed | None = None  # who wants to hear of epochs
 
     def say(self, sentence: str) -> None:
@@ -223,16 +225,19 @@ class JournalWriter:
                 self.say(f"{request.operator} scaled from {before} to {now} shards, its input paused for {pause_ms} ms")
             case notices.ScaleGivenUp(request, reason):
                 self.say(f"{request.operator} was not scaled: {reason}")
-            case notices.Switched(primary, copy, silent_ms=silent_ms):
-                self._switches += 1
-                self.say(f"host {copy} answers instead of host {primary}, which was silent for {silent_ms} ms")
-            case notices.Swapped(primary, copy):
-                self.say(f"host {copy} is the primary instead of host {primary}")
-            case notices.RolledBack(primary):
-                self._roll_backs += 1
-                self.say(f"host {primary} answers again")
+            case notices.Switched(primary, copy, silent_ms=silent_ms, reason=reason):
+                self._switches += self._switched.get(primary) != copy  # every unit of a host tells of its own
+                self._switched[primary] = copy
+                silent = f"silent for {silent_ms} ms, " if silent_ms else ""
+                self._say_switch(f"host {copy} answers instead of host {primary} ({silent}{reason})")
+            case notices.Swapped(primary, copy, reason):
+                self._say_switch(f"host {copy} is the primary instead of host {primary} ({reason})")
+            case notices.RolledBack(primary, copy):
+                self._roll_backs += self._switched.pop(primary, None) is not None
+                self._say_switch(f"host {primary} answers again instead of host {copy}")
             case notices.GivenUp(host, promoted, reason):
-                self.say(f"host {host} is replaced for good by host {promoted}: {reason}")
+                self._switched.pop(host, None)
+                self._say_switch(f"host {host} is replaced for good by host {promoted}: {reason}")
             case notices.OperatorFailed(error=error):
                 self.say(error.splitlines()[0])
             case notices.Warning(message):
@@ -242,6 +247,10 @@ class JournalWriter:
         log(notice.kind, record)
         if self.feed is not None:
             self.feed.told(notice.kind, record)
+
+    def _say_switch(self, sentence: str) -> None:
+        self._last_switch = sentence
+        self.say(sentence)
 
     def warning(self, message: str) -> None:
         self.notice(notices.Warning(message))
@@ -335,6 +344,7 @@ class JournalWriter:
                 standby=_standby(controller),
                 switches=self._switches,
                 roll_backs=self._roll_backs,
+                last_switch=self._last_switch,
                 faults=controller.faults,
                 trouble=trouble,
                 last_event=self._last_event,

@@ -87,6 +87,7 @@ class Progress:
     standby: tuple[StandbyStatus, ...] = ()  # of operators that have one
     switches: int = 0  # to a copy, since the start of this driver
     roll_backs: int = 0  # to a primary that answered again
+    last_switch: str = ""  # the newest of both, or that a host was replaced for good, and why
     faults: int = 0  # hosts lost and survived since the start of this driver
     trouble: str = ""  # why the next epoch is not to be had, as a sentence; empty while all is well
     last_event: str = ""  # newest noteworthy thing, as a sentence

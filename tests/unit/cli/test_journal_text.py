@@ -237,7 +237,11 @@ RECORDS: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"kind": "switched", "primary": 1, "copy": 3, "epoch": 9, "silent_ms": 120, "reason": "missed a heartbeat"},
-        "host 3 answers instead of host 1, which was silent for 120 ms (missed a heartbeat); its copy had epoch 9",
+        "host 3 answers instead of host 1 (silent for 120 ms, missed a heartbeat); its copy had epoch 9",
+    ),
+    (
+        {"kind": "switched", "primary": 1, "copy": 3, "epoch": 9, "silent_ms": 0, "reason": "stopped"},
+        "host 3 answers instead of host 1 (stopped); its copy had epoch 9",
     ),
     (
         {"kind": "rolled_back", "primary": 1, "copy": 3, "epoch": 12, "ms": 90},

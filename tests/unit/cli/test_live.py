@@ -163,16 +163,17 @@ GUARDED = replace(
     ),
     switches=4,
     roll_backs=3,
+    last_switch="host 2 answers instead of host 0: stopped, 1 missed heartbeat",
 )
 
 
 def test_the_live_view_shows_both_copies_who_answers_and_how_far_the_hindmost_is_behind():
     out = io.StringIO()
-    Console(file=out, width=100, color_system=None).print(View().render(GUARDED, 0.0))
+    Console(file=out, width=140, color_system=None).print(View().render(GUARDED, 0.0))
     shown = " ".join(out.getvalue().split())
     assert "hybrid 0 2 host 2 answers 3 epochs count/0 count/1" in shown
     assert "hybrid 1 none unguarded count/2" in shown
-    assert "switches 4 to a copy, 3 back" in shown
+    assert "switches 4 to a copy, 3 back; last: host 2 answers instead of host 0: stopped, 1 missed heartbeat" in shown
     assert "copies 1/2, switches 4" in line(GUARDED)
 
 

@@ -158,6 +158,41 @@ def test_a_copy_that_is_lost_leaves_its_primary_unguarded_and_says_why() -> None
     assert (pair["phase"], pair["copy"], pair["reason"], pair["behind"]) == ("unguarded", None, "no host is free", None)
 
 
+def test_a_host_that_lost_one_of_its_copies_and_is_guarded_again_gives_no_reason_against_it() -> None:
+    def run(run: written.Run) -> None:
+        guarded(run)
+        run.say(written.notices.CopyLost(ONE, THREE, "its shards are elsewhere"))
+        run.refresh(ONE, THREE)  # the copy of its other operator
+
+    (pair,) = shown(picture_of(run))["standby"]["pairs"]
+    assert (pair["phase"], pair["copy"], pair["reason"]) == ("guarded", 3, "")
+
+
+def test_operators_without_standby_have_no_copy_beside_those_that_do() -> None:
+    def run(run: written.Run) -> None:
+        run.start()
+        run.places[written.SHARDS[2]] = ONE  # of ``bill``, which has no standby
+        run.say(written.notices.ShardsAssigned(ONE, (written.SHARDS[2],)))
+        run.say(written.notices.StandbyChanged(written.COUNT, "hybrid"))
+        run.guard(ONE, THREE)
+
+    seen = shown(picture_of(run))
+    copies = {shard["name"]: shard.get("copy") for node in seen["graph"]["nodes"] for shard in node.get("shards", ())}
+    assert copies == {"count/0": 3, "count/1": 3, "bill/0": None, "bill/1": None}
+    assert seen["standby"]["pairs"][0]["shards"] == ["count/0", "count/1"]
+
+
+def test_the_newest_switch_is_told_with_its_reason() -> None:
+    assert shown(picture_of(guarded))["standby"]["last_switch"] is None
+
+    def run(run: written.Run) -> None:
+        guarded(run)
+        run.switch(ONE, THREE, 118)
+
+    last = shown(picture_of(run))["standby"]["last_switch"]
+    assert last["text"].startswith("host 3 answers instead of host 1 (silent for 118 ms, a heartbeat was missed)")
+
+
 def test_the_loss_of_a_host_with_a_copy_says_what_it_held() -> None:
     titles = [incident.title for incident in picture_of(written.Run.standby_run).incidents.values()]
     assert "Lost host 4, which held the copy of host 2" in titles

@@ -102,9 +102,9 @@ def test_another_file_of_the_journal_begins_with_the_graph_and_with_hosts_that_a
 
 def test_a_switch_to_the_copy_and_back_is_told(told: Told) -> None:
     told.journal_writer.command(notices.Switched(HostId(1), HostId(3), Epoch(9), 120, "a heartbeat was missed"))
-    assert told.progress().last_event == "host 3 answers instead of host 1, which was silent for 120 ms"
+    assert told.progress().last_event == "host 3 answers instead of host 1 (silent for 120 ms, a heartbeat was missed)"
     told.journal_writer.command(notices.RolledBack(HostId(1), HostId(3), Epoch(12), 90))
-    assert told.progress().last_event == "host 1 answers again"
+    assert told.progress().last_event == "host 1 answers again instead of host 3"
     told.journal_writer.command(notices.GivenUp(HostId(1), HostId(3), "silent for 20 s"))
     assert told.progress().last_event == "host 1 is replaced for good by host 3: silent for 20 s"
 
@@ -156,3 +156,20 @@ def test_a_failed_checkpoint_is_told_once_and_until_a_later_one_is_committed(tol
     assert picture.failed_checkpoints == 1 and len(told.journal("checkpoint_failed")) == 1
     told.journal_writer.checkpoint_committed(CheckpointId(4), 9, 100)
     assert told.progress().checkpoint_error == "" and told.progress().failed_checkpoints == 1
+
+
+def test_a_host_that_is_switched_with_several_units_is_switched_once_and_the_reason_is_told(tmp_path: Path) -> None:
+    told = Told(tmp_path)
+    say, primary, copy = told.journal_writer.notice, HostId(1), HostId(3)
+    for _ in ("main", "report"):
+        say(notices.Switched(primary, copy, Epoch(7), 0, "stopped, 1 missed heartbeat"))
+    assert (told.progress().switches, told.progress().roll_backs) == (1, 0)
+    assert told.progress().last_switch == "host 3 answers instead of host 1 (stopped, 1 missed heartbeat)"
+    for _ in ("main", "report"):
+        say(notices.RolledBack(primary, copy, Epoch(9), 80))
+    assert (told.progress().switches, told.progress().roll_backs) == (1, 1)
+    say(notices.Switched(primary, copy, Epoch(12), 0, "dead"))
+    say(notices.GivenUp(primary, copy, "host 1 died"))
+    assert told.progress().switches == 2
+    assert told.progress().last_switch == "host 1 is replaced for good by host 3: host 1 died"
+    assert len(told.journal("switched")) == 3

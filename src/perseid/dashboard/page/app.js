@@ -5,7 +5,7 @@ import { Graph } from './graph.js';
 import { Checkpoints, Hosts, State, Time } from './panels.js';
 import { Incidents } from './incidents.js';
 import { Standby, hasStandby } from './standby.js';
-import { count, duration, rate, size } from './format.js';
+import { count, day, duration, rate, size } from './format.js';
 
 const PANELS = [['graph', 'Graph'], ['state', 'State'], ['checkpoints', 'Checkpoints'], ['time', 'Time'], ['hosts', 'Hosts and keys'], ['incidents', 'Incidents'], ['standby', 'Standby']];
 
@@ -96,7 +96,7 @@ function Page() {
     ${now ? html`<${Head} now=${now} lost=${lost} />${known && known.control && html`<${Control} root=${address.root} now=${now} />`}
       <main id="main" tabindex="-1"><${shown} key=${address.panel} root=${address.root} now=${now} chosen=${address.chosen} go=${go} /></main>`
     : html`<p class="empty">reading the journal …</p>`}
-    ${now && html`<footer>scheme ${now.scheme || 'unknown'}${now.period_ms ? `, every ${duration(now.period_ms)}` : ''} · generation ${now.generation} · journal since ${new Date(now.began_ms).toLocaleString()}</footer>`}`;
+    ${now && html`<footer>scheme ${now.scheme || 'unknown'}${now.period_ms ? `, every ${duration(now.period_ms)}` : ''} · generation ${now.generation} · journal since ${day(now.began_ms)}</footer>`}`;
 }
 
 render(html`<${Page} />`, document.getElementById('page'));

@@ -66,8 +66,8 @@ function Box({ node, at, chosen, choose }) {
   const w = at.width, h = at.height, operator = node.kind === 'operator';
   const about = operator
     ? `operator ${node.name}, ${percent(node.busy)} busy, state ${size(node.state)}, ${node.shards.length} shards`
-    : `${node.kind} ${node.name}`;
-  return html`<g transform=${`translate(${at.x - w / 2}, ${at.y - h / 2})`} class=${`node ${node.kind} ${operator ? level(node.busy) : ''} ${chosen ? 'chosen' : ''}`}
+    : `${node.kind} ${node.name}${node.pressed ? `, ${count(node.rows_wait)} rows wait` : ''}`;
+  return html`<g transform=${`translate(${at.x - w / 2}, ${at.y - h / 2})`} class=${`node ${node.kind} ${operator ? level(node.busy) : node.pressed ? 'warm' : ''} ${chosen ? 'chosen' : ''}`}
       tabindex="0" role="button" aria-label=${about} aria-pressed=${chosen} onClick=${choose}
       onKeyDown=${(e) => (e.key === 'Enter' || e.key === ' ') && (e.preventDefault(), choose())}>
     <rect width=${w} height=${h} rx="8" class="box" />
@@ -99,6 +99,7 @@ export function Graph({ now }) {
   const drawn = useMemo(() => layout(nodes, edges, narrow), [key]);
   const most = Math.max(1, ...edges.map((e) => e.rows_s || 0));
   const busiest = nodes.filter((n) => n.busy != null).sort((a, b) => b.busy - a.busy)[0];
+  const pressed = nodes.some((n) => n.pressed);
   const node = nodes.find((n) => n.name === chosen) || busiest || nodes[0];
   const scale = Math.min(1.25, Math.max(narrow ? 0.6 : 0.5, (width - 4) / drawn.width));
   return html`<section aria-label="Graph">
@@ -107,15 +108,15 @@ export function Graph({ now }) {
         <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse" orient="auto"><path d="M0,0 8,4 0,8z" class="arrow" /></marker></defs>
         ${drawn.units.map((u) => html`<g><rect x=${u.x - u.width / 2} y=${u.y - u.height / 2} width=${u.width} height=${u.height} rx="12" class="unit" />
           <text x=${u.x - u.width / 2 + 12} y=${u.y - u.height / 2 + 17} class="small">unit ${u.name}</text></g>`)}
-        ${edges.map((e, i) => { const { d, mid } = drawn.ways[i]; return html`<g class=${`edge ${e.preserved}`}>
+        ${edges.map((e, i) => { const { d, mid } = drawn.ways[i]; return html`<g class=${`edge ${e.preserved} ${e.pressed ? 'pressed' : ''}`}>
           <path d=${d} marker-end="url(#arrow)" style=${`stroke-width:${1.2 + 2.6 * Math.sqrt((e.rows_s || 0) / most)}`} />
           ${e.rows_s != null && html`<text x=${mid.x} y=${mid.y - 7} class="rate">${rate(e.rows_s)}</text>`}
-          ${e.preserved && html`<text x=${mid.x} y=${mid.y + 16} class="kept">${e.preserved === 'durable' ? 'connector' : e.preserved}</text>`}</g>`; })}
+          ${(e.pressed || e.preserved) && html`<text x=${mid.x} y=${mid.y + 16} class="kept">${e.pressed ? 'pressure' : e.preserved === 'durable' ? 'connector' : e.preserved}</text>`}</g>`; })}
         ${nodes.map((n) => html`<${Box} key=${n.name} node=${n} at=${drawn.nodes[n.name]} chosen=${node && n.name === node.name} choose=${() => choose(n.name)} />`)}
       </svg>
     </div>
     <p class="key"><span class="dot calm"></span>under 50 % busy <span class="dot warm"></span>50 to 80 % <span class="dot hot"></span>over 80 %
-      <span class="gap"></span>numbers on edges are rows a second over 10 s; small squares are shards, numbered and coloured by host${now.standby.pairs.length ? '; the bar below is the other copy' : ''}</p>
+      <span class="gap"></span>numbers on edges are rows a second over 10 s; small squares are shards, numbered and coloured by host${now.standby.pairs.length ? '; bars below them are their copies' : ''}</p>
     ${node && html`<div class="card" aria-live="polite"><h3>${node.name}</h3><dl class="facts">
       <div><dt>kind</dt><dd>${node.kind}${node.what ? ` (${node.what})` : ''}</dd></div>
       <div><dt>unit</dt><dd>${node.unit || '–'}</dd></div>
@@ -129,6 +130,6 @@ export function Graph({ now }) {
       ${node.preserved && html`<div><dt>its stream</dt><dd>${node.preserved === 'durable' ? 'is a connector: kept on storage' : 'is ' + node.preserved + ' for the next unit'}</dd></div>`}
       ${node.guarantee && html`<div><dt>guarantee</dt><dd>${node.guarantee}</dd></div>`}
     </dl></div>`}
-    ${now.backlog > 2 && busiest && html`<p class="banner warn">${count(now.backlog)} epochs wait; the busiest operator is <b>${busiest.name}</b> (${percent(busiest.busy)}).</p>`}
+    ${(pressed || now.backlog > 2) && busiest && html`<p id="pressure" class="banner warn">${count(now.backlog)} epochs are under way${now.rows_wait > 0 ? ` and ${count(now.rows_wait)} rows wait in sources` : ''}; the busiest operator is <b>${busiest.name}</b> (${percent(busiest.busy)}).</p>`}
   </section>`;
 }
