@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
+import signal
 import time
-from collections.abc import Callable
 from typing import Any, Literal
 
 import apps
@@ -17,6 +19,7 @@ from perseid.driver.running import Running
 from perseid.engine.progress import StandbyStatus
 from perseid.standby.modes import Standby
 from perseid.testing import kill, pause
+from perseid.testing.counter import count_fault
 
 pytestmark = pytest.mark.spark
 slow = pytest.mark.slow
@@ -57,6 +60,20 @@ class Stream:
     def pair(self) -> StandbyStatus:
         """The one of the first shard."""
         return next(one for one in self.running.progress().standby if "count/0" in one.shards)
+
+    def send(self, host: int | None, stray: signal.Signals) -> None:
+        """To the process of a host, whether it has shards or copies; if it is still there."""
+        pids = [one.pid for one in self.running.progress().hosts if one.host == host]
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, stray)
+                count_fault("kill" if stray is signal.SIGKILL else "pause")
+
+    def wake(self, host: int | None) -> None:
+        for one in self.running.progress().hosts:
+            if one.host == host:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(one.pid, signal.SIGCONT)
 
     def guarded(self) -> None:
         self.until("guarded")
@@ -135,15 +152,16 @@ def test_a_second_fault_while_the_copy_answers(begin: Begin, folder: Folder, sec
     stream.let(0.5)
     pair = stream.pair()
     if second in ("copy killed", "both killed"):
-        kill(stream.running, host=pair.copy)
+        stream.send(pair.copy, signal.SIGKILL)
     if second in ("primary killed", "both killed"):
-        kill(stream.running, host=pair.primary)
-    other = pause(stream.running, host=pair.copy, seconds=LONG_S) if second == "copy stopped" else None
+        stream.send(pair.primary, signal.SIGKILL)
+    if second == "copy stopped":
+        stream.send(pair.copy, signal.SIGSTOP)
     stream.tap.let(0.5)
     time.sleep(1)
     asleep.heal()
-    if other is not None:
-        other.heal()
+    if second == "copy stopped":
+        stream.wake(pair.copy)
     stream.let(1)
     stream.guarded()
     stream.end()
@@ -196,18 +214,15 @@ def test_a_scale_moves_shards_that_have_copies(begin: Begin, folder: Folder) -> 
     assert stream.recoveries() == []
 
 
-def strike(stream: Stream, chance: random.Random) -> list[Callable[[], None]]:
-    """A second fault, now and then, on either host, a little later; what is to be healed."""
+def strike(stream: Stream, chance: random.Random) -> int | None:
+    """A second fault, now and then, on either host, a little later. The host that is to be woken."""
     if chance.random() > 0.2:
-        return []
+        return None
     time.sleep(chance.random() / 2)
-    pair, heal = stream.pair(), list[Callable[[], None]]()
+    pair = stream.pair()
     victim = pair.copy if chance.random() < 0.7 and pair.copy is not None else pair.primary
-    if chance.random() < 0.5:
-        kill(stream.running, host=victim)
-    else:
-        heal.append(pause(stream.running, host=victim, seconds=LONG_S).heal)
-    return heal
+    stream.send(victim, kind := chance.choice([signal.SIGKILL, signal.SIGSTOP]))
+    return victim if kind is signal.SIGSTOP else None
 
 
 @slow
@@ -220,10 +235,10 @@ def test_fifty_switches_under_load_with_second_faults(begin: Begin, folder: Fold
         stream.tap.let(0.2)
         apps.wait_until(lambda: stream.pair().phase != "guarded", "an answer to the stop")
         stream.tap.let(0.2)
-        healed = strike(stream, chance)
+        other = strike(stream, chance)
         time.sleep(chance.random() / 2)
-        for heal in (asleep.heal, *healed):
-            heal()
+        asleep.heal()
+        stream.wake(other)
         stream.tap.let(0.2)
         stream.guarded()
     stream.left_s = 1

@@ -14,6 +14,7 @@ import os
 import secrets
 import shutil
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,10 +24,12 @@ from perseid.channel.connection import Connection
 from perseid.channel.input_file import read_input, write_input
 from perseid.engine.messages import ApplyEpoch
 from perseid.errors import StorageFailed
-from perseid.storage.private_folder import make_private
+from perseid.storage.private_folder import is_private, make_private
 from perseid.vocabulary import Epoch, ShardId
 
 LIMIT_BYTES = 1 << 30  # of one shard
+PREFIX = "perseid-rows-"
+WANTED_S = 24 * 3600.0  # after this time nobody needs what an application that was killed has left behind
 
 
 class KeptRows:
@@ -34,7 +37,7 @@ class KeptRows:
 
     def __init__(self, secret: bytes) -> None:
         name = hmac.digest(secret, b"rows that tasks keep", "sha256").hex()[:16]
-        self.folder = Path(tempfile.gettempdir()) / f"perseid-rows-{name}"
+        self.folder = Path(tempfile.gettempdir()) / f"{PREFIX}{name}"
 
     def keep(self, request: ApplyEpoch, rows: pa.Table) -> bool:
         """Whether they are kept: a full disk keeps none, nor does a folder of somebody else, and a shard has its bound."""
@@ -74,6 +77,14 @@ class KeptRows:
     def clear(self) -> None:
         """The application has ended."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def sweep(self) -> None:
+        """Clear away what other applications have left behind, on this machine."""
+        for folder in self.folder.parent.glob(f"{PREFIX}*"):
+            with contextlib.suppress(OSError):
+                newest = max(path.stat().st_mtime for path in (folder, *folder.iterdir()))
+                if time.time() - newest >= WANTED_S and is_private(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def path(self, shard: ShardId, epoch: Epoch) -> Path:
         """Where the rows of an epoch lie, if they are kept."""

@@ -284,6 +284,7 @@ class HostEffects:
         self.rows.forget(upto)
 
     def start_heart(self, beat_ms: int) -> None:
+        self.rows.sweep()  # whoever has a heart may have second copies
         self._beat(beat_ms)
 
     # -- backups --------------------------------------------------------------------------------------------------

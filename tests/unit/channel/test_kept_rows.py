@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
 import threading
@@ -132,6 +133,18 @@ def test_nothing_is_left_when_the_application_has_ended(kept: KeptRows) -> None:
     kept.keep(request(), rows(1))
     kept.clear()
     assert not kept.folder.exists()
+
+
+def test_what_a_killed_application_has_left_behind_goes_after_a_day(kept: KeptRows) -> None:
+    kept.keep(request(), rows(1))
+    other = KeptRows(secrets.token_bytes(32))
+    other.keep(request(), rows(2))
+    kept.sweep()
+    assert other.folder.exists() and kept.folder.exists()
+    for path in (other.folder, *other.folder.iterdir()):
+        os.utime(path, (0, 0))
+    kept.sweep()
+    assert not other.folder.exists() and kept.read(ONE, Epoch(1)) is not None
 
 
 def test_a_host_elsewhere_gets_the_rows_as_they_were_kept(kept: KeptRows, tmp_path: Path) -> None:
