@@ -207,7 +207,7 @@ def test_a_scale_moves_shards_that_have_copies(begin: Begin, folder: Folder) -> 
     stream.running.scale("count", 3)
     stream.let(1)
     stream.guarded()
-    kill(stream.running, host="count/0")
+    kill(stream.running, host=0)
     stream.let(1)
     stream.guarded()
     stream.end()
