@@ -19,6 +19,7 @@ from perseid.engine import commands as do
 from perseid.engine import events as on
 from perseid.engine import notices
 from perseid.engine.changes import CheckpointGivenUp, HostUnreachable, ShardsGuarded, ShardsLost, Step
+from perseid.engine.sent_states import GuardedShards, SentStates
 from perseid.engine.view import View
 from perseid.scaling.routing import RoutingTable
 from perseid.standby import commands as wants
@@ -26,7 +27,6 @@ from perseid.standby import events as about
 from perseid.standby.modes import Standby
 from perseid.standby.modes import none as no_standby
 from perseid.standby.placement import Place, place_copies
-from perseid.standby.sweeping import Part, Refresh, Refreshes, Trim
 from perseid.standby.switching import Pair
 from perseid.vocabulary import Epoch, HostId, OperatorName, ShardId, UnitName
 
@@ -37,43 +37,6 @@ PATIENCE_OF_TASKS = (
 
 
 @dataclass(slots=True)
-class GuardedShards:
-    """A pair, and what it is about."""
-
-    number: int
-    pair: Pair
-    shards: tuple[ShardId, ...]
-    units: tuple[UnitName, ...]
-    waiting: wants.SendState | None = None  # to be sent when all epochs begun before are done
-    mark: Mapping[UnitName, Epoch] = field(default_factory=dict)  # and these are they
-    stands: dict[HostId, dict[ShardId, Epoch]] = field(default_factory=dict)  # under active standby
-    to_make_up: Mapping[ShardId, Epoch] | None = (
-        None  # a promoted copy must come to these first, from rows that tasks keep
-    )
-
-    def wants_copy(self, now_ms: int) -> bool:
-        """Is a place for a copy looked for?"""
-        return self.to_make_up is None and self.pair.wants_copy(now_ms)
-
-    @property
-    def hosts(self) -> tuple[HostId, ...]:
-        """Both of them, as far as there are two; and the one that is being launched."""
-        pair = self.pair
-        return tuple([host for host in (pair.primary, pair.copy, pair.target) if host is not None])
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """State on its way from one host to another: for a pair, or (``part``) as a refresh."""
-
-    to: GuardedShards
-    number: int  # as the pair, or the refreshes, count
-    at_ms: int
-    part: Part | None = None
-    suspends: bool = False  # its unit stands still until it has arrived
-
-
-@dataclass(slots=True)
 class StandbySteps:
     """Takes every pair from one step to the next."""
 
@@ -81,14 +44,15 @@ class StandbySteps:
     consumers: Mapping[UnitName, frozenset[UnitName]]
     operators: Mapping[UnitName, tuple[OperatorName, ...]]
     pairs: list[GuardedShards] = field(default_factory=list)
-    refreshes: dict[tuple[int, str], Refreshes] = field(default_factory=dict)  # by period and timing
     places: dict[HostId, Place] = field(default_factory=dict)
     hearts: dict[HostId, int] = field(default_factory=dict)  # beats of so many ms were asked for
-    sent: dict[int, Sent] = field(default_factory=dict)
+    states: SentStates = field(init=False)
     numbers: int = 0
-    forgotten: dict[UnitName, Epoch] = field(default_factory=dict)  # kept rows, of units that had a pair
     asked: list[tuple[int, OperatorName]] = field(default_factory=list)  # requests without an answer yet
     unplaced: frozenset[HostId] = frozenset()  # primaries for whose copy there is no host; told once
+
+    def __post_init__(self) -> None:
+        self.states = SentStates(self.pairs, self.consumers, self.operators)
 
     # -- what others may know -------------------------------------------------------------------------------------
 
@@ -122,8 +86,7 @@ class StandbySteps:
     @property
     def waiting_units(self) -> frozenset[UnitName]:
         """Units that may begin no epoch: a host of theirs is launched, or they stand still for a refresh."""
-        refreshed = [sent.part.unit for sent in self.sent.values() if sent.part is not None and sent.suspends]
-        return self.launching.union(refreshed)
+        return self.launching.union(self.states.suspended_units)
 
     # -- what happens ---------------------------------------------------------------------------------------------
 
@@ -142,13 +105,12 @@ class StandbySteps:
             case on.CopyTaken():
                 return self._taken(event, seen)
             case on.CopyNotTaken(number, reason):
-                sent = self.sent.pop(number, None)
+                sent = self.states.sent.pop(number, None)
                 if sent is None or sent.to not in self.pairs:
                     return []
                 if sent.part is not None:
-                    return self._refreshing(
-                        sent.to, self._of(sent.to).failed(sent.part, sent.number, seen.now_ms), seen
-                    )
+                    failed = self.states.of(sent.to).failed(sent.part, sent.number, seen.now_ms)
+                    return self.states.after(failed, seen)
                 return self._happened(sent.to, about.CopyNotTaken(sent.number, reason), seen)
             case on.CopyMissing(host, shards, reason):
                 lost = frozenset([s for s in shards if seen.routing.routes.get(s) and seen.routing.host_of(s) == host])
@@ -196,17 +158,12 @@ class StandbySteps:
     def put_back(self, base: Mapping[UnitName, Epoch], seen: View) -> list[Step]:
         """The whole application goes back to a checkpoint."""
         steps = self.shards_lost([shard for one in self.pairs for shard in one.shards], seen)
-        for refreshes in self.refreshes.values():
-            refreshes.put_back(base)
-        self.forgotten = {unit: min(upto, base.get(unit, upto)) for unit, upto in self.forgotten.items()}
+        self.states.put_back(base)
         return steps
 
     def unit_finished(self, unit: UnitName, epoch: Epoch, seen: View) -> list[Step]:
         """All its shards are done with an epoch, wherever they were asked."""
-        steps: list[Step] = []
-        for refreshes in self.refreshes.values():
-            steps += self._refresh(refreshes.processed(unit, epoch, seen.now_ms), seen)
-        return [*steps, *self._forget()]
+        return self.states.processed(unit, epoch, seen)
 
     # -- the next step --------------------------------------------------------------------------------------------
 
@@ -224,11 +181,9 @@ class StandbySteps:
             waits = one.waiting
             if waits is not None and all(seen.pipeline.units[u].finished >= e for u, e in one.mark.items()):
                 one.waiting = None
-                steps += self._send(one, waits, seen)
+                steps += self.states.send(one, waits, seen)
             steps += self._commanded(one, one.pair.tick(seen.now_ms), seen)
-        at_work = frozenset([unit for unit, state in seen.pipeline.units.items() if state.tried > state.finished])
-        for refreshes in self.refreshes.values():
-            steps += self._refresh(refreshes.tick(seen.now_ms, at_work), seen)
+        steps += self.states.tick(seen)
         steps += self._start_hearts(seen)
         return [*steps, *self._answer_requests(seen)]
 
@@ -321,25 +276,25 @@ class StandbySteps:
         return [step for command in commands for step in self._carry_out(one, command, seen)]
 
     def _carry_out(self, one: GuardedShards, command: wants.Command, seen: View) -> list[Step]:
-        pair, shards, refreshes = one.pair, one.shards, self._of(one)
+        pair, shards, refreshes = one.pair, one.shards, self.states.of(one)
         upto = {shard: seen.pipeline.units[seen.topology.unit_of(shard.operator)].finished for shard in shards}
         match command:
             case wants.SendState(host, to):
                 if pair.phase != "deploying":
-                    return self._send(one, command, seen)
+                    return self.states.send(one, command, seen)
                 one.waiting = command
                 one.mark = {unit: seen.pipeline.units[unit].tried for unit in one.units}
                 if pair.standby.guards:
                     finished = {unit: seen.pipeline.units[unit].finished for unit in one.units}
                     refreshes.deploying(one.number, finished, seen.now_ms)
                 for unit in one.units:
-                    self.forgotten.setdefault(unit, Epoch(0))
+                    self.states.forgotten.setdefault(unit, Epoch(0))
                 return [ShardsGuarded(shards, host, (to,), _patience_ms(pair.standby))]
             case wants.Guard():
                 ready = refreshes.guarded if pair.standby.refreshes else refreshes.stood
-                return self._refreshing(one, ready(one.number, pair.stands, seen.now_ms), seen)
+                return self.states.after(ready(one.number, pair.stands, seen.now_ms), seen)
             case wants.Switch(primary, copy):
-                self._nothing_on_its_way(one)
+                self.states.drop(one)
                 refreshes.paused(one.number)
                 silent_ms = seen.now_ms - pair.silent.get(primary, seen.now_ms)
                 reason = f"{pair.why}, {pair.standby.misses} missed heartbeat"
@@ -364,13 +319,13 @@ class StandbySteps:
                     ShardsGuarded(shards, primary, (copy,), _patience_ms(pair.standby)),
                     do.AnswerShards(primary, upto),
                     do.SuspendShards(copy, shards),
-                    *self._refreshing(one, refreshes.guarded(one.number, pair.stands, seen.now_ms), seen),
+                    *self.states.after(refreshes.guarded(one.number, pair.stands, seen.now_ms), seen),
                     notices.RolledBack(primary, copy, pair.stands, ms),
                 ]
             case wants.GiveUp(host, reason):
                 return [HostUnreachable(host, reason)]
             case wants.Promote(old, promoted, reason):
-                self._nothing_on_its_way(one)
+                self.states.drop(one)
                 refreshes.paused(one.number)
                 one.to_make_up = upto
                 one.stands = {}
@@ -382,14 +337,14 @@ class StandbySteps:
                 ]
             case wants.Launch():
                 assert pair.copy is not None
-                self._nothing_on_its_way(one)
+                self.states.drop(one)
                 refreshes.paused(one.number)
                 given_up: list[Step] = [CheckpointGivenUp("a host is launched")] if seen.checkpoints.busy else []
                 return [*given_up, ShardsGuarded(shards, pair.copy)]
             case wants.DropCopy(host, reason):
                 one.waiting = None
-                self._nothing_on_its_way(one)
-                steps = [] if one.to_make_up is not None else self._unguarded(one, seen)
+                self.states.drop(one)
+                steps = [] if one.to_make_up is not None else self.states.unguarded(one, seen)
                 steps.append(ShardsGuarded(shards, pair.primary))
                 if host in seen.hosts:
                     steps.append(do.DropShards(host, shards))
@@ -399,18 +354,11 @@ class StandbySteps:
             case _:
                 assert_never(command)
 
-    def _send(self, one: GuardedShards, command: wants.SendState, seen: View) -> list[Step]:
-        self.numbers += 1
-        self.sent[self.numbers] = Sent(one, command.number, seen.now_ms)
-        both = one.pair.standby.mode == "active"
-        shards = {s: seen.pipeline.consumed(seen.topology.unit_of(s.operator)) for s in one.shards}
-        return [do.SendCopy(command.host, command.to, self.numbers, shards, full=True, back=command.back, answers=both)]
-
     def _end(self, one: GuardedShards, reason: str, seen: View) -> list[Step]:
         """There is no such pair any more: nobody but the shards' host has anything of them."""
         self.pairs.remove(one)
-        self._nothing_on_its_way(one)
-        steps = self._unguarded(one, seen)
+        self.states.drop(one)
+        steps = self.states.unguarded(one, seen)
         homes = {s: seen.routing.host_of(s) for s in one.shards if s in seen.routing.routes}
         for home in sorted({host for host in homes.values() if host is not None}):
             steps.append(ShardsGuarded(tuple([s for s in one.shards if homes.get(s) == home]), home))
@@ -422,17 +370,10 @@ class StandbySteps:
             steps.append(notices.CopyLost(one.pair.primary, one.pair.copy, reason))
         return steps
 
-    def _nothing_on_its_way(self, one: GuardedShards) -> None:
-        """What comes of state that was sent for a pair is of no interest any more."""
-        self.sent = {number: sent for number, sent in self.sent.items() if sent.to is not one}
-
-    def _unguarded(self, one: GuardedShards, seen: View) -> list[Step]:
-        return self._refreshing(one, self._of(one).unguarded(one.number, seen.now_ms), seen)
-
     # -- state on its way -----------------------------------------------------------------------------------------
 
     def _taken(self, event: on.CopyTaken, seen: View) -> list[Step]:
-        sent = self.sent.pop(event.number, None)
+        sent = self.states.sent.pop(event.number, None)
         if sent is None or sent.to not in self.pairs or not event.epochs:
             return []
         one, epoch = sent.to, min(event.epochs.values())
@@ -444,7 +385,7 @@ class StandbySteps:
             told = notices.CopyRefreshed(pair.primary, pair.copy, epoch, event.bytes, ms, event.full)
             return [
                 told,
-                *self._refreshing(one, self._of(one).refreshed(sent.part, sent.number, epoch, seen.now_ms), seen),
+                *self.states.after(self.states.of(one).refreshed(sent.part, sent.number, epoch, seen.now_ms), seen),
             ]
         deploying = pair.phase == "deploying"
         steps = self._happened(one, about.CopyTaken(sent.number, epoch), seen)
@@ -458,60 +399,15 @@ class StandbySteps:
         for one in self.pairs:
             if one.to_make_up is not None and host == one.pair.primary:
                 one.to_make_up = {s: e for s, e in one.to_make_up.items() if epochs.get(s, Epoch(0)) < e} or None
-                steps += self._unguarded(one, seen) if one.to_make_up is None else []
+                steps += self.states.unguarded(one, seen) if one.to_make_up is None else []
             if one.pair.standby.mode == "active" and host in one.hosts and one.pair.guarded:
                 stands = one.stands.setdefault(host, {})
                 stands.update({shard: epoch for shard, epoch in epochs.items() if shard in one.shards})
                 both = [one.stands.get(h, {}).get(s, one.pair.stands) for h in one.hosts for s in one.shards]
                 one.pair.refreshed(min(both))
-                refreshes = self._of(one)
-                steps += self._refreshing(one, refreshes.stood(one.number, one.pair.stands, seen.now_ms), seen)
+                refreshes = self.states.of(one)
+                steps += self.states.after(refreshes.stood(one.number, one.pair.stands, seen.now_ms), seen)
         return steps
-
-    def _of(self, one: GuardedShards) -> Refreshes:
-        standby = one.pair.standby
-        key = (standby.refresh.ms, standby.timing)
-        if key not in self.refreshes:
-            self.refreshes[key] = Refreshes(standby.refresh.ms, self.consumers, self.operators, standby.timing)
-        return self.refreshes[key]
-
-    def _refreshing(self, one: GuardedShards, commands: tuple[Refresh | Trim, ...], seen: View) -> list[Step]:
-        return [*self._refresh(commands, seen), *self._forget()]
-
-    def _refresh(self, commands: tuple[Refresh | Trim, ...], seen: View) -> list[Step]:
-        steps: list[Step] = []
-        for command in commands:
-            match command:
-                case Refresh(part, number, since, suspends):
-                    one = next(one for one in self.pairs if one.number == part.pair)
-                    if one.pair.copy is None:
-                        continue  # it was lost in the same step, and what is to follow from that will
-                    self.numbers += 1
-                    self.sent[self.numbers] = Sent(one, number, seen.now_ms, part, suspends)
-                    mine = {s: seen.pipeline.consumed(part.unit) for s in one.shards if self._in(part, s, seen)}
-                    send = do.SendCopy(one.pair.primary, one.pair.copy, self.numbers, mine, full=since is None)
-                    steps.append(send)
-                case Trim():
-                    pass  # what is kept of a unit's input goes by the unit's own acknowledgement (``_forget``)
-                case _:
-                    assert_never(command)
-        return steps
-
-    def _in(self, part: Part, shard: ShardId, seen: View) -> bool:
-        if part.operator is not None:
-            return shard.operator == part.operator
-        return seen.topology.unit_of(shard.operator) == part.unit
-
-    def _forget(self) -> list[Step]:
-        """Rows that tasks keep, up to where all copies of a unit stand."""
-        upto: dict[ShardId, Epoch] = {}
-        for unit, before in self.forgotten.items():
-            acknowledged = min([r.acknowledged(unit) for r in self.refreshes.values()], default=Epoch(0))
-            if acknowledged > before:
-                self.forgotten[unit] = acknowledged
-                mine = [shard for one in self.pairs if unit in one.units for shard in one.shards]
-                upto |= {s: acknowledged for s in mine if s.operator in self.operators[unit]}
-        return [do.ForgetRows(upto)] if upto else []
 
     def check(self) -> None:
         """Assert the invariants."""
@@ -519,8 +415,7 @@ class StandbySteps:
         assert len(shards) == len(set(shards)), f"shards in two pairs: {shards}"
         for one in self.pairs:
             one.pair.check()
-        for refreshes in self.refreshes.values():
-            refreshes.check()
+        self.states.check()
 
 
 def _patience_ms(standby: Standby) -> int:
