@@ -10,11 +10,12 @@ import time
 from typing import Any, Literal
 
 import apps
+import pyarrow as pa
 import pytest
 from apps import Begin, Folder
 
 import perseid
-from perseid import App, every
+from perseid import App, Operator, every
 from perseid.driver.running import Running
 from perseid.engine.progress import StandbyStatus
 from perseid.standby.modes import Standby
@@ -29,11 +30,19 @@ HYBRID, ACTIVE, PASSIVE = perseid.standby.hybrid(), perseid.standby.active(), pe
 LONG_S = 600.0  # until it is healed
 
 
-def counts(folder: Folder, rows: int, standby: Standby, shards: int = 2) -> App:
+class Shuffled(apps.Count):
+    """Counts, and tells it in another order on every host."""
+
+    def process(self, rows: pa.Table) -> pa.Table:
+        told = super().process(rows)
+        return told.take(random.Random(os.getpid() + self.context.epoch).sample(range(len(told)), len(told)))
+
+
+def counts(folder: Folder, rows: int, standby: Standby, shards: int = 2, operator: Operator | None = None) -> App:
     app = App("counts")
     stream = app.source("numbers", apps.numbers(rows, RATE))
     counted = stream.stateful(
-        "count", apps.Count(), key="key", shards=shards, output=apps.COUNTED, standby=standby
+        "count", operator or apps.Count(), key="key", shards=shards, output=apps.COUNTED, standby=standby
     )  # fmt: skip
     counted.sink("out", perseid.sinks.parquet(folder.out))
     return app
@@ -42,11 +51,19 @@ def counts(folder: Folder, rows: int, standby: Standby, shards: int = 2) -> App:
 class Stream:
     """A run of so many seconds' rows, which come when the test lets them."""
 
-    def __init__(self, begin: Begin, folder: Folder, seconds: float, standby: Standby, **more: Any) -> None:
+    def __init__(
+        self,
+        begin: Begin,
+        folder: Folder,
+        seconds: float,
+        standby: Standby,
+        operator: Operator | None = None,
+        **more: Any,
+    ) -> None:
         self.folder, self.rows, self.left_s = folder, round(RATE * seconds), seconds
         self.tap = apps.Tap()
         settings = {"clock": self.tap, "spares": 1, "hosts": 2, **more}
-        self.running: Running = begin(counts(folder, self.rows, standby), **settings)
+        self.running: Running = begin(counts(folder, self.rows, standby, operator=operator), **settings)
         self.let(0.5)
         self.guarded()
 
@@ -199,6 +216,22 @@ def test_standby_comes_and_goes_while_rows_flow(
     assert stream.running.progress().standby == ()
     stream.end()
     assert stream.recoveries() == []
+
+
+@slow
+def test_an_operator_that_is_not_deterministic_goes_on_as_the_host_whose_answer_counted(
+    begin: Begin, folder: Folder
+) -> None:
+    stream = Stream(begin, folder, 6, ACTIVE, Shuffled())
+    for _ in range(3):
+        stream.let(1)
+    apps.wait_until(lambda: any("not deterministic" in e["reason"] for e in lost(folder)), "an answer that differs")
+    stream.end()
+    assert stream.recoveries() == []
+
+
+def lost(folder: Folder) -> list[dict[str, Any]]:
+    return [e for e in folder.journal() if e["kind"] == "copy_lost"]
 
 
 @slow
