@@ -1,7 +1,8 @@
 """Classes written for Spark, run by Spark and by Perseid: rows a second, and how long a thousand rows take.
 
 Both sides run the same class on the same files with the same number of rows to an epoch, and write what comes of it exactly once.
-They take turns, after one run of each that does not count: until then a JVM is cold. The results of the first epochs are compared: a rate counts only if both sides say the same.
+They take turns, after a run of each that does not count: until then a JVM is cold. The results of the first epochs are compared: a rate
+counts only if both sides say the same.
 """
 
 from __future__ import annotations
