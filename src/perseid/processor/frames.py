@@ -81,7 +81,7 @@ def frames_to_table(results: Iterable[Any], schema: pa.Schema, frames: Frames) -
 
 
 def _columns(frame: Any, names: list[str]) -> Columns:
-    """The columns of a frame in this order; nulls of one without any."""
+    """Copies of the columns of a frame, in this order; nulls of one without any."""
     import pandas as pd
 
     if not isinstance(frame, pd.DataFrame):
@@ -96,7 +96,7 @@ def _columns(frame: Any, names: list[str]) -> Columns:
         frame = frame[names]
     elif found != names:
         frame = frame.iloc[:, list(range(len(names)))]
-    return list(frame._iter_column_arrays())  # public methods take ten times as long
+    return [column.copy() for column in frame._iter_column_arrays()]  # public methods take ten times as long
 
 
 def _dtypes(columns: Columns) -> list[Any]:
