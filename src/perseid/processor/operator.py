@@ -132,9 +132,14 @@ class SparkProcessor(Operator):
         processor.init(handle)
         handle.phase = "INITIALIZED"
         self._adapt(handle)
-        values = self._timer_values()
-        results: list[Any] = []
-        self._handle_rows(processor, handle, values, self._on_time(rows), initial, results)
+        return self._table(self._results(processor, handle, self._on_time(rows), initial))
+
+    def _results(
+        self, processor: StatefulProcessor, handle: Handle, rows: pa.Table, initial: pa.Table | None
+    ) -> Iterator[Any]:
+        """What the processor returns, as it returns it: nothing of it is kept longer than it takes to convert it."""
+        context, values = self.context, self._timer_values()
+        yield from self._handled_rows(processor, handle, values, rows, initial)
         handle.phase = "DATA_PROCESSED"
         due = context.timers.due(context.time_ms, _from_zero(context.watermark_ms))
         expired = [timer for timer in due if timer.name != TTL_TIMER]
@@ -144,7 +149,7 @@ class SparkProcessor(Operator):
         for timer in expired:
             handle.turn_to(timer.key)
             given = timer.key if isinstance(timer.key, tuple) else (timer.key,)
-            results.extend(processor.handleExpiredTimer(given, values, ExpiredTimerInfo(timer.at_ms)) or ())
+            yield from processor.handleExpiredTimer(given, values, ExpiredTimerInfo(timer.at_ms)) or ()
             handle.fired(timer)
             handle.leave()
         handle.phase = "TIMER_PROCESSED"
@@ -152,7 +157,6 @@ class SparkProcessor(Operator):
         for timer in due:
             if timer.name == TTL_TIMER:
                 self._expire(timer.key)
-        return self._table(results)
 
     def _adapt(self, handle: Handle) -> None:
         """What is in the state as the processor declares it, which may be another version of the one that stored it."""
@@ -161,15 +165,14 @@ class SparkProcessor(Operator):
             kept = {name: then for name, then in self.variables.items() if name not in handle.deleted}
             self.variables = adapt(self.records, kept, now)
 
-    def _handle_rows(
+    def _handled_rows(
         self,
         processor: StatefulProcessor,
         handle: Handle,
         values: TimerValues,
         rows: pa.Table,
         initial: pa.Table | None,
-        results: list[Any],
-    ) -> None:
+    ) -> Iterator[Any]:
         """Key by key, in the order of the keys: what the key has in the initial state, then its rows."""
         cut, spans = self._by_key_of(rows, "rows")
         if initial is not None and initial.num_rows:
@@ -183,7 +186,7 @@ class SparkProcessor(Operator):
                 for state_rows in cut_initial(*initial_spans[key]):
                     processor.handleInitialState(given, state_rows, values)
             if key in spans:
-                results.extend(processor.handleInputRows(given, cut(*spans[key]), values) or ())
+                yield from processor.handleInputRows(given, cut(*spans[key]), values) or ()
             handle.leave()
 
     def _by_key_of(self, table: pa.Table, name: str) -> tuple[Cut, dict[Hashable, tuple[int, int]]]:

@@ -46,6 +46,7 @@ def _row_type(names: tuple[str, ...]) -> type[Row]:
 def rows_to_table(results: Iterable[Any], schema: pa.Schema) -> pa.Table:
     """`Row` objects as a table, as Spark makes one of them: by name, null where a name is missing."""
     names = schema.names
+    nested = any(pa.types.is_nested(kind) for kind in schema.types)
     values: list[Any] = []
     for row in results:
         if not isinstance(row, Row):
@@ -54,18 +55,17 @@ def rows_to_table(results: Iterable[Any], schema: pa.Schema) -> pa.Table:
             )
         if len(row) != len(names) or getattr(row, "__fields__", None) != names:
             row = tuple(map(row.asDict().get, names))
-        values.append(row)
+        values.append(tuple(map(_plain, row)) if nested else row)
     if not values:
         return schema.empty_table()
     arrays = []
     for field, column in zip(schema, zip(*values, strict=True), strict=True):
-        plain = list(map(_plain, column)) if pa.types.is_nested(field.type) else column
-        arrays.append(pa.array(plain, field.type))
+        arrays.append(pa.array(column, field.type))
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _plain(value: Any) -> Any:
-    """A nested value as Arrow wants it: dicts for `Row` objects."""
+    """A nested value as Arrow wants it, dicts for `Row` objects, and as it is now."""
     if isinstance(value, Row):
         return {name: _plain(item) for name, item in value.asDict().items()}
     if isinstance(value, list):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from pyspark.sql import Row
 from pyspark.sql import types as T
@@ -170,6 +171,34 @@ def test_late_rows_are_those_up_to_the_watermark_of_the_epoch_before() -> None:
 def test_rows_by_name_with_nulls_where_a_name_is_missing() -> None:
     ran = harness(Calls(a_value, lambda self, key, rows, now: [Row(n=1, more=2), Row(id="x")]))
     assert ran.epoch([{"id": "a", "n": 1}]) == [{"id": None, "n": 1}, {"id": "x", "n": None}]
+
+
+class Reuses(StatefulProcessor):
+    """Returns one object again and again, with other values in it."""
+
+    def __init__(self, given: Any, change: Callable[[Any, str], None]) -> None:
+        self.given, self.change = given, change
+
+    def init(self, handle: Any) -> None: ...
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:
+        self.change(self.given, key[0])
+        yield self.given
+
+
+@pytest.mark.parametrize(
+    ("given", "change", "output"),
+    [
+        (pd.DataFrame({"id": ["-"]}), lambda frame, key: frame.__setitem__("id", [key]), "id string"),
+        (pd.DataFrame({"id": ["-"]}), lambda frame, key: frame.id.to_numpy().__setitem__(0, key), "id string"),
+        (Row(id=["-"]), lambda row, key: row.id.__setitem__(0, key), pa.schema([("id", pa.list_(pa.string()))])),
+    ],
+)
+def test_what_is_returned_is_taken_as_it_is_then(given: Any, change: Any, output: Any) -> None:
+    operator = spark_processor(Reuses(given, change), pandas=isinstance(given, pd.DataFrame))
+    harness = OperatorHarness(operator, key="id", schema="id string", output=output)
+    came = [row["id"] for row in harness.epoch([{"id": "a"}, {"id": "b"}])]
+    assert came in (["a", "b"], [["a"], ["b"]])
 
 
 def test_pandas_frames_in_and_out() -> None:

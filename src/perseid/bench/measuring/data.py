@@ -46,23 +46,34 @@ def small(folder: Path, epochs: int) -> Path:
 
 def keyed(folder: Path, epochs: int, rows: int) -> Path:
     """Epochs for processors: ten rows of every key in a hundred thousand, with a value."""
-    return _files(folder, epochs, rows, parts=2, values=True)
+    return _files(folder, epochs, rows, parts=2, values=True, different=epochs if rows == SMALL_ROWS else DIFFERENT)
 
 
-def _files(folder: Path, epochs: int, rows: int, *, parts: int, below: int | None = None, values: bool = False) -> Path:
+def _files(
+    folder: Path,
+    epochs: int,
+    rows: int,
+    *,
+    parts: int,
+    below: int | None = None,
+    values: bool = False,
+    different: int = DIFFERENT,
+) -> Path:
     folder.mkdir(parents=True)
     oldest_s = int(time.time()) - epochs - 60
     part_rows = rows // parts
     for epoch in range(epochs):
         for part in range(parts):
             path = folder / f"{epoch:05d}-{part}.parquet"
-            like = folder / f"{epoch % DIFFERENT:05d}-{part}.parquet"
+            like = folder / f"{epoch % different:05d}-{part}.parquet"
             if like == path:
                 column = keys(epoch * rows + part * part_rows, part_rows)
                 column = column if below is None else column[column < below]
                 columns = {"key": column % PROCESSOR_KEYS, "value": column} if values else {"key": column}
                 pq.write_table(pa.table(columns), path)
-                os.utime(path, (oldest_s, oldest_s))
+                # Spark takes files by their time, and in any order where that is the same; links cannot have one of their own
+                at_s = oldest_s + epoch if epochs <= different else oldest_s
+                os.utime(path, (at_s, at_s))
             else:
                 path.hardlink_to(like)
     return folder

@@ -1,7 +1,8 @@
 """Classes written for Spark, run by Spark and by Perseid: rows a second, and how long a thousand rows take.
 
 Both sides run the same class on the same files with the same number of rows to an epoch, and write what comes of it exactly once.
-They take turns. The results of the first epochs are compared: a rate counts only if both sides say the same.
+They take turns, after a run of each that does not count: until then a JVM is cold. The results of the first epochs are compared: a rate
+counts only if both sides say the same.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ def measure(perseid: Contestant, spark: Contestant, work: Path, sizes: Sizes, re
     many = data.keyed(work / "many", MOST_EPOCHS, PROCESSOR_ROWS)
     few = data.keyed(work / "few", sizes.processor_batches, PROCESSOR_ROWS)
     small = data.keyed(work / "small", sizes.processor_small, SMALL_ROWS)
+    results.tell("warming up")
+    _both(perseid, spark, few, many, work / "warm", "count_row", sizes.processor_epochs, PROCESSOR_ROWS)
     for number in range(sizes.processor_rounds):
         for name in KINDS:
             folder = work / f"round-{number}" / name
