@@ -19,7 +19,7 @@ from perseid.scaling.routing import RoutingTable
 from perseid.storage.journal import Journal
 from perseid.storage.records import Admitted
 from perseid.storage.store import Store
-from perseid.vocabulary import Attempt, Epoch, Generation, OperatorName, ShardId, SourceName, UnitName
+from perseid.vocabulary import Attempt, Epoch, Generation, Offset, OperatorName, ShardId, SourceName, UnitName
 
 EPOCHS = 5_000
 UNIT, SOURCE = UnitName("main"), SourceName("words")
@@ -36,7 +36,7 @@ def run(folder: Path, *, listeners: int) -> float:
     for number in range(1, EPOCHS + 1):
         epoch = Epoch(number)
         writer.command(do.RunEpoch(UNIT, epoch, Attempt(1), RoutingTable.initial({}), Epoch(0), Epoch(0)))
-        admitted = Admitted(epoch, 1, {SOURCE: (number - 1, number)})
+        admitted = Admitted(epoch, 1, {SOURCE: (Offset(number - 1), Offset(number))})
         writer.admitted(admitted, {SOURCE: (1_000, 40)}, 1.2)
         reports = {
             shard: Report(
