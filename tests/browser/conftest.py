@@ -24,9 +24,8 @@ FLAGS = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="session")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A browser that many tests share; each begins with a page of its own."""
+def browser(folder: Path) -> Any:
+    """A new browser, with its profile in this folder."""
     pytest.importorskip("selenium", reason="no selenium: pip install -e '.[dev]'")
     program, driver = shutil.which("chromium") or shutil.which("chromium-browser"), shutil.which("chromedriver")
     if program is None or driver is None:
@@ -36,13 +35,28 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     options = webdriver.ChromeOptions()
     options.binary_location = program
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}", "--window-size=1280,900"):
+    for flag in (*FLAGS, f"--user-data-dir={folder}", "--window-size=1280,900"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    browser = webdriver.Chrome(options=options, service=Service(driver))
-    browser.set_page_load_timeout(120)
-    yield browser
-    browser.quit()
+    made = webdriver.Chrome(options=options, service=Service(driver))
+    made.set_page_load_timeout(120)
+    return made
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A browser that many tests share; each begins with a page of its own."""
+    made = browser(tmp_path_factory.mktemp("chromium"))
+    yield made
+    made.quit()
+
+
+@pytest.fixture
+def new_chromium(tmp_path: Path) -> Iterator[Any]:
+    """A browser of the test's own: no page was shown in it before."""
+    made = browser(tmp_path / "chromium")
+    yield made
+    made.quit()
 
 
 @pytest.fixture(scope="module")

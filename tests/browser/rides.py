@@ -118,7 +118,7 @@ def record(root: str, out: str) -> None:
 
     spark = session(hosts=4, spares=1)
     running = rides(out, None).start(
-        spark, root=root, hosts=2, spares=1, checkpoint=perseid.checkpoints.adaptive(every(seconds=8)), trigger=every(milliseconds=400)
+        spark, root=root, hosts=2, spares=1, checkpoint=perseid.checkpoints.adaptive(every(seconds=4)), trigger=every(milliseconds=1200)
     )  # fmt: skip
     epochs_later(running, 70)
     kill(running)

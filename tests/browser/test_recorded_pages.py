@@ -111,6 +111,7 @@ def test_time_is_split_into_its_parts(page: Page) -> None:
         "Latency of an epoch",
         "Where the time goes",
         "Rows a second",
+        "Rows that wait",
         "Epochs that wait",
         "Watermark lag",
         "Late rows",
@@ -219,6 +220,35 @@ def test_lines_that_cannot_be_read_are_counted_on_the_page(chromium: Any, serve:
     page = Page(chromium, dashboard.url)
     page.wait(lambda: page.text("#torn").startswith("2 lines of the journal are torn"), "the count of torn lines")
     assert page.complaints() == []
+
+
+def test_records_of_a_newer_version_are_counted_on_the_page(chromium: Any, serve: Serve) -> None:
+    newer: list[dict[str, Any]] = [
+        {"at_ms": RECORDS[-1]["at_ms"], "kind": "epoch_committed", "generation": 1, "number": 9},
+        {"at_ms": RECORDS[-1]["at_ms"], "kind": "moon_rose", "generation": 1},
+    ]
+    page = Page(chromium, serve([*RECORDS, *newer]).url)
+    page.wait(lambda: "2 records of the journal were written by another version" in page.text("body"), "the count")
+    assert page.text("#epoch") == count(of_kind("epoch_committed")[-1]["epoch"]) and page.complaints() == []
+
+
+def test_the_graph_shows_where_rows_gather(chromium: Any, serve: Serve) -> None:
+    def run(run: written.Run) -> None:
+        run.start()
+        run.epochs(30)
+
+    records = written.records(run)
+    for record in records:
+        if record["kind"] == "epoch_committed":
+            record["operators"]["bill"]["busy_ms"] = 380
+        if record["kind"] == "epoch_admitted":
+            record["sources"]["calls"] = (1_000, 50_000)
+    page = Page(chromium, serve(records).url)
+    page.wait(lambda: page.all(".node.hot"), "the busy operator")
+    assert "pressure" in page.text(".edge.pressed") and len(page.all(".edge.pressed")) == 1
+    assert page.all(".node.source.warm") and "50,000 rows wait in sources" in page.text("#pressure")
+    assert "the busiest operator is bill" in page.text("#pressure") and page.complaints() == []
+    picture(page, "pressure")
 
 
 def test_nothing_is_wider_than_a_phone(page: Page) -> None:

@@ -44,15 +44,16 @@ function draw(marks, lines) {
       ctx.font = `${11 * ratio}px system-ui, sans-serif`;
       ctx.fillText(line.text, u.bbox.left + 6 * ratio, y - 5 * ratio);
     }
+    const dense = marks().length * 7 * ratio > u.bbox.width; // too many lines hide the curve
     for (const mark of marks()) {
       const x = u.valToPos(mark.at, 'x', true);
       if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) continue;
       ctx.strokeStyle = ctx.fillStyle = css(mark.colour);
       ctx.lineWidth = (mark.strong ? 2 : 1) * ratio;
       ctx.globalAlpha = mark.strong ? 1 : 0.45;
-      ctx.beginPath(); ctx.moveTo(x, u.bbox.top + 8 * ratio); ctx.lineTo(x, u.bbox.top + u.bbox.height); ctx.stroke();
+      ctx.beginPath(); ctx.moveTo(x, u.bbox.top + 8 * ratio); ctx.lineTo(x, u.bbox.top + (dense && !mark.strong ? 14 * ratio : u.bbox.height)); ctx.stroke();
       ctx.globalAlpha = 1;
-      ctx.beginPath(); ctx.arc(x, u.bbox.top + 6 * ratio, (mark.strong ? 5 : 3.5) * ratio, 0, 7); ctx.fill();
+      ctx.beginPath(); ctx.arc(x, u.bbox.top + 6 * ratio, (mark.strong ? 5 : dense ? 2 : 3.5) * ratio, 0, 7); ctx.fill();
     }
     ctx.restore();
   };

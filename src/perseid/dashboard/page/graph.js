@@ -130,6 +130,6 @@ export function Graph({ now }) {
       ${node.preserved && html`<div><dt>its stream</dt><dd>${node.preserved === 'durable' ? 'is a connector: kept on storage' : 'is ' + node.preserved + ' for the next unit'}</dd></div>`}
       ${node.guarantee && html`<div><dt>guarantee</dt><dd>${node.guarantee}</dd></div>`}
     </dl></div>`}
-    ${(pressed || now.backlog > 2) && busiest && html`<p id="pressure" class="banner warn">${count(now.backlog)} epochs are under way${now.rows_wait > 0 ? ` and ${count(now.rows_wait)} rows wait in sources` : ''}; the busiest operator is <b>${busiest.name}</b> (${percent(busiest.busy)}).</p>`}
+    ${(pressed || now.backlog > 2) && busiest && html`<p id="pressure" class="banner warn">${[now.backlog > 2 && `${count(now.backlog)} epochs are under way`, now.rows_wait > 0 && `${count(now.rows_wait)} rows wait in sources`].filter(Boolean).join(' and ')}; the busiest operator is <b>${busiest.name}</b> (${percent(busiest.busy)}).</p>`}
   </section>`;
 }

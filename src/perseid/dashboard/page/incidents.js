@@ -22,8 +22,8 @@ function Story({ one }) {
     <dl class="facts"><div><dt>began</dt><dd>${day(one.began_ms)}</dd></div><div><dt>lasted</dt><dd id="lasted">${one.ended_ms ? duration(one.ended_ms - one.began_ms) : 'it goes on'}</dd></div>
       ${one.recovery_ms != null && html`<div><dt>${one.kind === 'scale' ? 'scaled in' : one.kind === 'start' ? 'ready after' : 'recovered in'}</dt><dd id="recovered">${duration(one.recovery_ms)}</dd></div>`}
       ${one.outage_ms != null && html`<div><dt>longest time without a committed epoch</dt><dd id="outage">${duration(one.outage_ms)}</dd></div>`}</dl>
-    ${one.phases.length > 0 && html`<div class="phases" role="img" aria-label=${one.phases.map((p) => `${p.name} ${duration(p.ms)}`).join(', ')}>${one.phases.map((p, i) => html`<i class=${`p${i % 6}`} style=${`flex:${Math.max(p.ms / total, 0.004)}`} title=${`${p.name}: ${duration(p.ms)}`}></i>`)}</div>
-      <p class="key">${one.phases.map((p, i) => html`<span class=${`dot p${i % 6}`}></span>${p.name} ${duration(p.ms)} `)}</p>`}
+    ${one.phases.length > 0 && html`<div class="phases" role="img" aria-label=${one.phases.map((p) => `${p.name} ${duration(p.ms)}`).join(', ')}>${one.phases.map((p, i) => html`<i class=${`p${i % 7}`} style=${`flex:${Math.max(p.ms / total, 0.004)}`} title=${`${p.name}: ${duration(p.ms)}`}></i>`)}</div>
+      <p class="key">${one.phases.map((p, i) => html`<span class=${`dot p${i % 7}`}></span>${p.name} ${duration(p.ms)} `)}</p>`}
     <ol class="events">${one.events.map((e) => html`<li class=${e.tone.replace('bold', '')}><time title=${day(e.at_ms)}>${since(e.at_ms - one.began_ms)}</time><span>${e.text}</span></li>`)}</ol>
     ${one.left_out > 0 && html`<p class="note">and ${one.left_out} more: perseid replay tells them</p>`}</article>`;
 }

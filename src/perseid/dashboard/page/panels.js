@@ -75,7 +75,7 @@ export function Checkpoints({ root, now, chosen, go }) {
         ${c.inflight > 0 && html`<div><dt>epochs in flight</dt><dd>${count(c.inflight)} (${size(c.inflight_bytes)})</dd></div>`}
         ${c.awaited_ms > 0 && html`<div><dt>epochs waited for it</dt><dd>${duration(c.awaited_ms)}</dd></div>`}</dl>
       ${c.rows.length > 0 && html`<${Gantt} one=${c} /><p class="note">${c.slowest}.</p>`}</div>`}
-    <div class="card scroll tall"><h3>${count(data.of)} ${data.of === 1 ? 'checkpoint' : 'checkpoints'}</h3><table><thead><tr><th class="n">number</th><th>when</th><th class="n">age</th><th>reason</th><th class="n">size</th><th class="n">took</th><th></th></tr></thead>
+    <div class="card scroll tall"><h3>${count(data.of)} ${data.of === 1 ? 'checkpoint' : 'checkpoints'}</h3><table class="checkpoints"><thead><tr><th class="n">number</th><th>when</th><th class="n">age</th><th>reason</th><th class="n">size</th><th class="n">took</th><th></th></tr></thead>
       <tbody>${list.slice(0, most).map((one) => html`<tr class=${one.key === key ? 'chosen' : ''} onClick=${() => go('checkpoints', one.key)}>
         <td class="n"><button class="link" aria-current=${one.key === key} onClick=${() => go('checkpoints', one.key)}>${one.id}</button></td><td>${clock(one.at_ms)}</td><td class="n">${duration(one.age_ms)}</td>
         <td class="why" title=${one.why}><b>${reason(one.reason)}</b> ${one.why}</td><td class="n">${size(one.bytes)}</td><td class="n">${duration(one.ms)}</td>
@@ -136,7 +136,7 @@ export function Hosts({ now }) {
       <ul class="reasons">${now.hot_keys.map((k) => html`<li><span class="dot hot"></span><b>${k.operator}</b> <span>key ${k.key} has ${percent(k.share)} of the rows</span></li>`)}</ul></div>`}
     <div class="columns">${operators.map((name) => { const mine = now.shards.filter((s) => s.operator === name); return html`<div class="card scroll"><h3>Shards of ${name}</h3>
       <table><thead><tr><th>shard</th><th>host</th><th class="n">busy</th><th>share of the rows</th><th class="n">snapshot</th></tr></thead><tbody>${mine.map((s) => html`<tr><td>${s.name.split('/').at(-1)}</td>
-        <td>${s.host == null ? html`<span class="bad">none</span>` : html`<i class="hostdot" style=${`background:${hostColour(s.host)}`}></i>${s.host}${s.copy != null ? html` <em>copy on ${s.copy}</em>` : ''}`}</td><td class="n">${percent(s.busy)}</td>
+        <td class="on">${s.host == null ? html`<span class="bad">none</span>` : html`<i class="hostdot" style=${`background:${hostColour(s.host)}`}></i>${s.host}${s.copy != null ? html` <em>copy on ${s.copy}</em>` : ''}`}</td><td class="n">${percent(s.busy)}</td>
         <td class="share"><span class="meter"><i class=${s.skewed ? 'hot' : ''} style=${`width:${(s.share || 0) * 100}%`}></i></span> ${percent(s.share)}${s.skewed ? html` <em class="warn">skewed</em>` : ''}</td><td class="n">${size(s.bytes)}</td></tr>`)}</tbody></table></div>`; })}</div>
     ${now.gone.length > 0 && html`<div class="card scroll"><h3>Hosts that are gone</h3><table><thead><tr><th>host</th><th>when</th><th>why</th></tr></thead><tbody>${now.gone.map((h) => html`<tr><td>${h.id}</td><td>${day(h.lost_ms)}</td><td>${h.reason}</td></tr>`)}</tbody></table></div>`}
   </section>`;
