@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import random
 import signal
@@ -38,13 +39,24 @@ class Shuffled(apps.Count):
         return told.take(random.Random(os.getpid() + self.context.epoch).sample(range(len(told)), len(told)))
 
 
-def counts(folder: Folder, rows: int, standby: Standby, shards: int = 2, operator: Operator | None = None) -> App:
+def counts(
+    folder: Folder,
+    rows: int,
+    standby: Standby,
+    shards: int = 2,
+    operator: Operator | None = None,
+    *,
+    twice: bool = False,
+) -> App:
+    """``twice``: two read its output, so that Spark keeps it."""
     app = App("counts")
     stream = app.source("numbers", apps.numbers(rows, RATE))
     counted = stream.stateful(
         "count", operator or apps.Count(), key="key", shards=shards, output=apps.COUNTED, standby=standby
     )  # fmt: skip
     counted.sink("out", perseid.sinks.parquet(folder.out))
+    if twice:
+        counted.transform("only-even", lambda df: df.where("key % 2 = 0")).sink("even", perseid.sinks.noop())
     return app
 
 
@@ -58,12 +70,14 @@ class Stream:
         seconds: float,
         standby: Standby,
         operator: Operator | None = None,
+        *,
+        twice: bool = False,
         **more: Any,
     ) -> None:
         self.folder, self.rows, self.left_s = folder, round(RATE * seconds), seconds
         self.tap = apps.Tap()
         settings = {"clock": self.tap, "spares": 1, "hosts": 2, **more}
-        self.running: Running = begin(counts(folder, self.rows, standby, operator=operator), **settings)
+        self.running: Running = begin(counts(folder, self.rows, standby, operator=operator, twice=twice), **settings)
         self.let(0.5)
         self.guarded()
 
@@ -91,6 +105,9 @@ class Stream:
             if one.host == host:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(one.pid, signal.SIGCONT)
+
+    def is_replaced(self, host: int) -> bool:
+        return all(one.primary != host for one in self.running.progress().standby)
 
     def guarded(self) -> None:
         self.until("guarded")
@@ -216,6 +233,23 @@ def test_standby_comes_and_goes_while_rows_flow(
     assert stream.running.progress().standby == ()
     stream.end()
     assert stream.recoveries() == []
+
+
+@slow
+def test_no_epoch_waits_for_the_report_of_a_host_that_was_killed_after_its_answer(begin: Begin, folder: Folder) -> None:
+    chance, kills = random.Random(7), 10
+    stream = Stream(begin, folder, 1 + kills, HYBRID, twice=True, spares=2)
+    for _ in range(kills):
+        stream.guarded()
+        stream.let(0.5)
+        stream.tap.let(0.3)
+        time.sleep(chance.random() / 4)
+        victim = stream.pair().primary
+        stream.send(victim, signal.SIGKILL)
+        apps.wait_until(functools.partial(stream.is_replaced, victim), "another primary")
+    stream.end()
+    failed = [e["error"] for e in folder.journal() if e["kind"] == "epoch_failed"]
+    assert not [error for error in failed if "no report" in error] and stream.recoveries() == []
 
 
 @slow

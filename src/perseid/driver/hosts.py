@@ -19,7 +19,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -42,6 +42,7 @@ from perseid.storage.process import Process
 from perseid.storage.store import Store
 from perseid.vocabulary import HostId
 
+LAST_WORDS_S = 0.2  # what a host that has ended had said is read for so long
 STOP_S = 10.0  # hosts are given so long to end by themselves
 
 
@@ -57,6 +58,7 @@ class HostLink:
     connection: Connection
     sending: threading.Lock
     dropped: bool = False
+    heard: threading.Event = field(default_factory=threading.Event)  # all that it will ever say
 
     @property
     def folder(self) -> Path:
@@ -165,6 +167,7 @@ class Hosts:
         except ChannelError as error:
             reason = str(error)
         finally:
+            link.heard.set()
             connection.close()
             if not link.dropped and not self._closing:
                 self._post(on.HostDisconnected(link.id, reason))
@@ -183,6 +186,7 @@ class Hosts:
         if link is None or link.dropped or self._closing:
             return
         if ended:
+            link.heard.wait(LAST_WORDS_S)  # reports of epochs that it has answered, which would be waited for
             self._post(on.HostDisconnected(link.id, "its process has ended"))
 
     def _register(self, connection: Connection, hello: Registration) -> HostLink | None:

@@ -134,9 +134,10 @@ class UnitWorker:
             for stream in self._unit.inputs:
                 self._streams.refresh(StreamName(stream), command.epoch, command.routing)
         self._without_malformed([admitted], lambda: self._compute(command, admitted))
-        check = functools.partial(self._check, command.attempt)
         shards = command.routing.shards_of(self._shape.operators)
-        reports = self._reports.of_epoch(shards, command.epoch, check=check)
+        reports = self._reports.of_epoch(
+            shards, command.epoch, check=functools.partial(self._check_hosts, command, shards)
+        )
         self._finished(self._name, admitted, reports)
         return on.UnitFinished(self._name, command.epoch, command.attempt)
 
@@ -219,6 +220,16 @@ class UnitWorker:
         df = frames.node_to_run(stream) if ours else frames.node_for_user(stream)
         frames.check()
         sink.write(admitted.epoch, admitted.digest, df)
+
+    def _check_hosts(self, command: do.RunEpoch, shards: Collection[ShardId]) -> None:
+        """A host that is gone does not report any more. If another one stands in for it, that one has to be asked for the epoch."""
+        self._check(command.attempt)
+        hosts = self._addresses()
+        for shard in self._reports.missing(shards, command.epoch, 0):
+            if command.routing.host_of(shard) not in hosts:
+                raise TaskFailed(
+                    "suspended", f"the host of shard {shard} ended before it reported", host=None, shard=shard
+                )
 
     def _missing(self, shards: Collection[ShardId], epoch: Epoch, check: Callable[[], None]) -> list[ShardId]:
         """Shards that were not asked, as it seems."""
