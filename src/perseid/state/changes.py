@@ -1,8 +1,8 @@
-"""What changed in a shard's state since it was last sent: the entries of large dicts that are other objects now (H2).
+"""What changed in a shard's state since it was last sent: the entries of dicts and lists that are other objects now (H2).
 
-A dict is compared with a shallow copy of itself: an entry whose value is the same object has not changed. That is exact for the values of
-a ``KeyedOperator``, of which every visit to a key makes new ones, and for values that cannot be changed in place; a dict with any other
-values is sent whole, as everything else is.
+A dict or list is compared with a shallow copy of itself: an entry that is the same object has not changed. That is exact for the values of
+a ``KeyedOperator``, of which every visit to a key makes new ones, and for values that cannot be changed in place; what has any other
+values is sent whole, as everything else is. A list is taken for a window: it loses entries in front and gets others behind.
 
 Invariant: applied to the state that was sent before, the changes make a state equal to this one. A key that was deleted and came back since
 may stand at another place of its dict.
@@ -14,6 +14,7 @@ import datetime
 import decimal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 from perseid.state.operator_state import capture
@@ -32,9 +33,10 @@ _UNCHANGING = frozenset(
 
 @dataclass(slots=True)
 class Sent:
-    """What a shard's state was when it was last sent: shallow copies of its large dicts, by their place."""
+    """What a shard's state was when it was last sent: shallow copies of its large dicts, and of its lists, by their place."""
 
     dicts: dict[str, dict[Any, Any]] = field(default_factory=dict)
+    lists: dict[str, list[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +48,30 @@ class Changed:
     at_the_end: bool = False  # those that are put come behind all others
 
 
+@dataclass(frozen=True, slots=True)
+class Slid:
+    """A list, as changes to the one that was sent before: so many entries are gone in front, so many of the next ones stay."""
+
+    gone: int
+    kept: int
+    new: list[Any]
+
+
 def changes(operator: Operator, before: Sent | None) -> tuple[dict[str, Any], Sent]:
     """The state as ``capture`` has it, with ``Changed`` in place of dicts that the receiver has; and what is to be remembered of it.
     ``before``: None to send all of it."""
     captured, now = capture(operator), Sent()
-    known = before.dicts if before is not None else {}
+    last = before if before is not None else Sent()
+    known = last.dicts
     keyed = captured["keyed"]
     if keyed is not None:
         captured["keyed"] = dict(keyed)
         captured["keyed"]["values"] = _compared("values", keyed["values"], known, now, by_visit=True)
         captured["keyed"]["touched"] = _suffix(keyed["touched"], known, now)
-    captured["fields"] = {name: _compared(f".{name}", value, known, now) for name, value in captured["fields"].items()}
+    captured["fields"] = {
+        name: _slid(name, value, last, now) if type(value) is list else _compared(f".{name}", value, known, now)
+        for name, value in captured["fields"].items()
+    }
     return captured, now
 
 
@@ -88,6 +103,19 @@ def _compared(place: str, value: Any, known: Mapping[str, dict[Any, Any]], now: 
     return Changed(put, gone)
 
 
+def _slid(place: str, value: list[Any], before: Sent, now: Sent) -> Any:
+    if not _UNCHANGING.issuperset(map(type, value)):
+        return value
+    now.lists[place] = value.copy()
+    last = before.lists.get(place)
+    if last is None or not value:
+        return value
+    gone = next((number for number, entry in enumerate(last) if entry is value[0]), len(last))
+    same = takewhile(lambda pair: pair[0] is pair[1], zip(islice(last, gone, None), value, strict=False))
+    kept = sum(1 for _ in same)
+    return Slid(gone, kept, value[kept:])
+
+
 def _suffix(touched: dict[Any, int], known: Mapping[str, dict[Any, Any]], now: Sent) -> Any:
     """When keys were last touched, the oldest first: those since then are at the end, in their order."""
     if len(touched) < SMALL:
@@ -105,6 +133,8 @@ def _suffix(touched: dict[Any, int], known: Mapping[str, dict[Any, Any]], now: S
 
 
 def _applied(mine: Any, value: Any) -> Any:
+    if isinstance(value, Slid):
+        return mine[value.gone : value.gone + value.kept] + value.new
     if not isinstance(value, Changed):
         return value
     for key in (*value.gone, *(value.put if value.at_the_end else ())):

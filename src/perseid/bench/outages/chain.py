@@ -10,6 +10,7 @@ import struct
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,15 @@ from perseid.standby.benchmarking import EVERY_MS, ROWS, Benchmarking
 from perseid.standby.modes import Standby
 
 _COUNTED = struct.Struct("<qq")  # rows, bytes
-_handled: dict[Path, tuple[int, int]] = {}  # in this process, by file
+_handled: dict[Path, _Handled] = {}  # in this process, by file
 _watching = threading.Lock()
+
+
+@dataclass(slots=True)
+class _Handled:
+    file: int
+    rows: int = 0
+    bytes: int = 0
 
 
 class Step(Operator):
@@ -48,10 +56,12 @@ class Step(Operator):
         return rows
 
     def _handed(self, rows: pa.Table) -> None:
-        file = Path(self.folder, f"handled-{os.getpid()}-{self.label}")
-        before = _handled.get(file, (0, 0))
-        now = _handled[file] = (before[0] + rows.num_rows, before[1] + rows.nbytes)
-        file.write_bytes(_COUNTED.pack(*now))
+        path = Path(self.folder, f"handled-{os.getpid()}-{self.label}")
+        if path not in _handled:
+            _handled[path] = _Handled(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+        counted = _handled[path]
+        counted.rows, counted.bytes = counted.rows + rows.num_rows, counted.bytes + rows.nbytes
+        os.pwrite(counted.file, _COUNTED.pack(counted.rows, counted.bytes), 0)  # at once: it is read meanwhile
 
 
 def count_into(counts: dict[int, int], rows: pa.Table) -> None:

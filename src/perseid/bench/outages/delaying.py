@@ -17,7 +17,6 @@ from perseid.bench.outages.striking import outages, strike
 
 STRUCK = 3  # this unit has the standby
 SHARED = (2, 3, 4)
-SETTLE_S = 2.0
 
 
 @dataclass(slots=True)
@@ -68,7 +67,7 @@ def delay(work: Path, mode: str, windows: list[tuple[float, bool]], window_s: fl
             from_ms = time.time() * 1000
             struck = strike(plan, one.victim(STRUCK), window_s)
             spans.append((from_ms, time.time() * 1000, sum(to - at for at, to in struck)))
-            time.sleep(SETTLE_S)
+            one.caught_up()
     done = Delayed(one.verdict)
     for from_ms, to_ms, struck_ms in spans:
         done.ms.append(one.delay_ms(from_ms, to_ms))
@@ -96,5 +95,5 @@ def delay_shared(work: Path, shares: tuple[float, ...], window_s: float, outage_
             for thread in threads:
                 thread.join()
             spans.append((from_ms, time.time() * 1000))
-            time.sleep(SETTLE_S)
+            one.caught_up()
     return Delayed(one.verdict, [one.delay_ms(*span) for span in spans])

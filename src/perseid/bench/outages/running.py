@@ -114,6 +114,11 @@ class Chain:
 
         self.until(all_guarded, "copies")
 
+    def caught_up(self) -> None:
+        """Until all that has come by now is done: an epoch takes all there is."""
+        now = self.running.progress().epoch
+        self.until(lambda: self.running.progress().epoch >= now + 3, "three more epochs")
+
     def until(self, reached: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
         until = time.monotonic() + patience_s
         while not reached():
