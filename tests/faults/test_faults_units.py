@@ -38,12 +38,13 @@ def test_only_lost_shards_go_back(
     begin: Begin, folder: Folder, lost: tuple[str, ...], scheme: str, keep_input: bool
 ) -> None:
     """Without kept input the lower unit has to be fed from the answers of the upper one, and from what the checkpoint has in flight."""
-    running = begin(apps.units(folder.out, ROWS, shards=1), scheme, period=2, keep_input=keep_input)
+    rows = 12_000
+    running = begin(apps.units(folder.out, rows, rate=1_000, shards=1), scheme, period=2, keep_input=keep_input)
     apps.wait_for_checkpoint(running)
     apps.wait_for_epoch(running, running.progress().epoch + 2)
     kill_homes(running, lost)
     end(running)
-    apps.check_units(folder.out, ROWS)
+    apps.check_units(folder.out, rows)
     recoveries = [e for e in folder.journal() if e["kind"] == "recovery_started"][1:]
     assert recoveries and {e["mode"] for e in recoveries} == {"shards"}
     if len(recoveries) == 1:  # else a busy machine added some

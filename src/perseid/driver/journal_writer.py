@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from perseid.driver.hosts import HostLink
@@ -23,6 +24,7 @@ from perseid.errors import headline
 from perseid.metrics.epoch_parts import EpochClock
 from perseid.metrics.logs import log
 from perseid.metrics.progress_feed import ProgressFeed
+from perseid.recovery.plan import ApplicationRecovery
 from perseid.scaling.bottleneck import HostLoad
 from perseid.sources.malformed import Aside
 from perseid.storage.journal import Journal
@@ -42,6 +44,16 @@ class Shape(NamedTuple):
     period_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What a unit made of an epoch."""
+
+    rows_in: int
+    rows_out: int
+    state: int
+    late: int
+
+
 class JournalWriter:
     """Records what happens."""
 
@@ -51,9 +63,8 @@ class JournalWriter:
         self._rows: deque[tuple[float, int]] = deque()
         self._durations: deque[float] = deque(maxlen=31)
         self._begun: dict[Epoch, float] = {}
-        self._units_done: dict[Epoch, int] = {}
+        self._done: dict[Epoch, dict[UnitName, _Done]] = {}  # epochs on their way
         self._epoch_clock = EpochClock()
-        self._epoch_rows: dict[Epoch, tuple[int, int, int]] = {}  # in, out, bytes of state after it
         self._checkpoint: dict[int, tuple[float, int]] = {}
         self._last_checkpoint: CheckpointStatus | None = None
         self._checkpoints = 0
@@ -63,7 +74,6 @@ class JournalWriter:
         self._dead_letters: dict[tuple[ShardId, Epoch], int] = {}
         self._dead_letter_error = ""
         self._rows_in = self._rows_out = self._late = 0
-        self._late_before = 0  # of the epochs that are committed
         self._recent: deque[EpochStatus] = deque(maxlen=RECENT_EPOCHS)
         self._last_event = ""
         self._started: tuple[notices.AppStarted, Controller] | None = None
@@ -130,17 +140,20 @@ class JournalWriter:
             self._put_aside(shard, report)
         with self._lock:
             self._epoch_clock.finished(unit, admitted.epoch, reports, time.monotonic())
-            before = self._epoch_rows.get(admitted.epoch, (0, 0, 0))
-            state = before[2] + sum(
-                r.state_bytes for r in reports.values()
-            )  # as of this epoch, also if a unit is ahead
-            total = self._epoch_rows[admitted.epoch] = (max(before[0], rows_in), before[1] + rows_out, state)
-            self._late += sum(r.late_rows for r in reports.values())
-            done = self._units_done[admitted.epoch] = self._units_done.get(admitted.epoch, 0) + 1
-            if done < units:
+            state = sum(r.state_bytes for r in reports.values())  # as of this epoch, also if a unit is ahead
+            late = sum(r.late_rows for r in reports.values())
+            done = self._done.setdefault(admitted.epoch, {})
+            done[unit] = _Done(rows_in, rows_out, state, late)
+            if len(done) < units:
                 return
-            self._units_done.pop(admitted.epoch, None)
-            self._epoch_rows.pop(admitted.epoch, None)
+            del self._done[admitted.epoch]
+            of_units = done.values()
+            total = (
+                max(d.rows_in for d in of_units),
+                sum(d.rows_out for d in of_units),
+                sum(d.state for d in of_units),
+            )
+            late = sum(d.late for d in of_units)
             now = time.monotonic()
             begun = self._begun.pop(admitted.epoch, None)
             ms = round((now - begun) * 1000, 1) if begun is not None else None
@@ -150,7 +163,7 @@ class JournalWriter:
             self._rows_out += total[1]
             self._rows.append((now, total[0]))
             parts = self._epoch_clock.taken(admitted.epoch)
-            late, self._late_before = self._late - self._late_before, self._late
+            self._late += late
             self._recent.append(EpochStatus(admitted.epoch, admitted.time_ms, ms, *total[:2], late, total[2]))
         latest = list(self._reports.latest.values())
         worked_ms, sizing_ms = sum(r.worked_ms for r in latest), sum(r.sizing_ms for r in latest)
@@ -207,11 +220,10 @@ class JournalWriter:
             case notices.HostLost(host, reason):
                 self._alive.pop(host, None)
                 self.say(f"host {host} lost: {reason}")
-            case notices.RecoveryStarted():
-                self._units_done.clear()
+            case notices.RecoveryStarted(_, ApplicationRecovery()):
                 with self._lock:
                     self._epoch_clock.restart()
-                self._epoch_rows.clear()
+                    self._done.clear()
             case notices.RecoveryFinished(plan, ms, _, start):
                 count = f"{len(plan.shards)} {'shard' if len(plan.shards) == 1 else 'shards'}"
                 if not start:

@@ -19,7 +19,7 @@ from perseid.engine.controller import Controller
 from perseid.engine.progress import Progress
 from perseid.engine.settings import EngineSettings, RootHistory
 from perseid.graph.topology import Topology, UnitShape
-from perseid.recovery.plan import ApplicationRecovery
+from perseid.recovery.plan import ApplicationRecovery, RecoveryPlan, ShardRecovery
 from perseid.storage.journal import Journal, read_journal
 from perseid.storage.journal_segments import Limits
 from perseid.storage.records import Admitted
@@ -127,6 +127,25 @@ def test_an_epoch_that_an_earlier_driver_admitted_is_timed_from_its_run_here(tol
     told.journal_writer.finished(UNIT, admitted, {SHARD: report(8)}, 5, 1)
     (committed,) = told.journal("epoch_committed")
     assert committed["ms"] >= 2
+
+
+OTHER = UnitName("other")
+LOST = ShardRecovery(None, {SHARD: ()}, {OTHER: Epoch(8)}, {})
+
+
+@pytest.mark.parametrize(("back", "committed"), [(LOST, [10]), (plan(None), [])])
+def test_an_epoch_that_is_on_its_way_when_shards_are_lost_is_committed_with_all_its_rows(
+    told: Told, back: RecoveryPlan, committed: list[int]
+) -> None:
+    writer, admitted = told.journal_writer, Admitted(Epoch(9), 1, {})
+    writer.finished(UNIT, admitted, {SHARD: report(9, rows_in=10, rows_out=4)}, 10, 2)
+    writer.command(notices.RecoveryStarted("host 2 died", back))
+    writer.finished(OTHER, admitted, {SHARD: report(9, rows_in=4, rows_out=3, late_rows=1)}, None, 2)
+    assert [entry["rows_in"] for entry in told.journal("epoch_committed")] == committed
+    if not committed:  # all units go back, and do it again
+        writer.finished(UNIT, admitted, {SHARD: report(9, rows_in=10, rows_out=4)}, 10, 2)
+    seen = told.progress()
+    assert (seen.rows_in, seen.rows_out, seen.late_rows) == (10, 7, 1)
 
 
 def test_an_epoch_is_told_with_the_rows_of_each_source_and_those_that_wait(told: Told) -> None:
