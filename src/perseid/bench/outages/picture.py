@@ -58,7 +58,8 @@ def _recovery(axes: Any, results: Results) -> None:
             value = numbers.get(f"{bar}_{part}_ms", 0.0)
             axes.bar(place, value, bottom=bottom, color=colour, width=0.6, label=part if not place else None)
             bottom += value
-    axes.set_xticks(range(len(bars)), [bar.replace("_", "\n") for bar in bars], fontsize=7)
+    names = [bar.replace("heartbeat_", "hb ").replace("_", " ") for bar in bars]
+    axes.set_xticks(range(len(bars)), names, fontsize=8, rotation=40, ha="right")
     axes.legend(fontsize=8, frameon=False)
 
 
@@ -68,7 +69,7 @@ def _delay(axes: Any, results: Results) -> None:
         found = _by_number(results, rf"{mode}_delay_(\d+)_ms")
         if found:
             axes.plot(*zip(*found, strict=True), "o-", color=COLOURS[mode], label=mode)
-    axes.set_yscale("log")
+    axes.set_ylim(bottom=0)
     axes.legend(fontsize=8, frameon=False)
 
 
