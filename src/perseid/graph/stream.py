@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from perseid.graph.nodes import ROWS, SinkNode, TransformNode, UnionNode
 from perseid.operators.event_time import EventTime
+from perseid.ready.aggregate import Aggregate
 from perseid.vocabulary import Preservation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from perseid.checkpoint.schemes import Scheme
+    from perseid.duration import Duration
     from perseid.graph.builder import GraphBuilder
     from perseid.operators.operator import Operator
+    from perseid.ready.functions import Function
+    from perseid.ready.windows import Window
     from perseid.sinks.sink import Sink
     from perseid.standby.modes import Mode, Standby
 
@@ -75,6 +79,51 @@ class Stream:
             name, operator, {ROWS: self}, key=key, output=output, shards=shards, event_time=event_time,
             combine=combine, checkpoint=checkpoint, standby=standby, unit=unit,
         )  # fmt: skip
+
+    def aggregate(
+        self,
+        name: str,
+        *,
+        key: str | Sequence[str],
+        values: Mapping[str, Function],
+        window: Window | None = None,
+        event_time: EventTime | None = None,
+        early: bool = False,
+        late: Duration | None = None,
+        shards: int = 1,
+        checkpoint: Scheme | Literal["application"] = "application",
+        standby: Standby | Mode = "none",
+        unit: str | None = None,
+    ) -> Stream:
+        """Sums, counts, quantiles and the like by key, of all rows so far or by window.
+
+            per_minute = clicks.aggregate(
+                "per-minute",
+                key="page",
+                window=perseid.tumbling(minutes=1),
+                event_time=perseid.event_time("at", delay=every(seconds=5)),
+                values={"clicks": perseid.agg.count(), "p95": perseid.agg.quantile("ms", 0.95)},
+            )
+
+        ``values``: functions of ``perseid.agg`` by the name of their column. ``window``: ``perseid.tumbling``, ``perseid.sliding`` and
+        ``perseid.session`` go by event time and give one result per key and window, when the watermark passes its end;
+        ``perseid.count_window`` goes by the rows of each key; without a window every epoch gives the values so far of the keys
+        that had rows in it. The columns that come out are the key, ``window_start`` and ``window_end`` (of windows of time, as the
+        event-time column), and the values.
+
+        ``early=True`` also gives the results so far of windows that had rows in an epoch. ``late``: how long after its end a window takes
+        in rows that were too late for its result; each epoch with such rows gives a corrected one. With either, the column
+        ``result`` says ``"early"``, ``"final"`` or ``"corrected"``. The rest is as for ``stateful``.
+        """
+        operator = Aggregate(values, window=window, early=early, late=late)
+        return self._ready(
+            name, operator, key=key, shards=shards, event_time=operator.event_time(event_time), checkpoint=checkpoint,
+            standby=standby, unit=unit,
+        )  # fmt: skip
+
+    def _ready(self, name: str, operator: Operator, **more: Any) -> Stream:
+        """Add an operator that tells its output from its input."""
+        return self.app._stateful(name, operator, {ROWS: self}, output=None, combine=None, **more)
 
     def union(self, *others: Stream, name: str | None = None, unit: str | None = None) -> Stream:
         """This stream and others of the same columns as one."""

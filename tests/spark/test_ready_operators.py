@@ -1,0 +1,126 @@
+"""Ready operators on Spark, with AQE: the same results as Spark's own of all rows at once, also with several shards and a restart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import perseid
+from perseid import App, GraphError, agg, every
+
+pytestmark = pytest.mark.spark
+
+ROWS = 3_000
+COLUMNS = {
+    "k": "if(id % 11 = 0, null, concat('key', id * 7 % 13))",
+    "at": "timestamp_millis(id * 20 + (id * 37 % 5) * 100)",
+    "amount": "cast(id * 31 % 97 as int)",
+    "price": "cast(id % 50 as decimal(8, 2)) / 4",
+    "word": "if(id % 5 = 0, null, substring('abcdefgh', cast(id % 8 as int) + 1, 1))",
+}
+EVENT_TIME = perseid.event_time("at", delay=every(seconds=1))
+VALUES = {
+    "n": agg.count(), "some": agg.count("word"), "total": agg.sum("amount"), "money": agg.sum("price"),
+    "mean": agg.mean("amount"), "low": agg.min("word"), "high": agg.max("at"), "kinds": agg.distinct("word"),
+}  # fmt: skip
+MEDIAN = {"median": agg.quantile("amount", 0.5), "width": agg.function(len, "amount", type=pa.int32())}
+SPARKS = {
+    "n": "count(*)", "some": "count(word)", "total": "sum(amount)", "money": "sum(price)", "mean": "avg(amount)",
+    "low": "min(word)", "high": "max(at)", "kinds": "count(distinct word)", "median": "percentile(amount, 0.5)",
+    "width": "cast(count(amount) as int)",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def adaptive_execution(spark: SparkSession) -> Iterator[None]:
+    spark.conf.set("spark.sql.adaptive.enabled", "true")
+    yield
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+
+
+def source(rows: int = ROWS) -> Any:
+    return perseid.sources.generator(COLUMNS, rows=rows)
+
+
+def batch(spark: SparkSession) -> DataFrame:
+    return spark.range(ROWS).selectExpr(*(f"{expression} as {name}" for name, expression in COLUMNS.items()))
+
+
+def run(app: App, spark: SparkSession, root: Path, **more: Any) -> None:
+    app.run(spark, root=str(root), hosts=2, spares=0, max_rows_per_epoch=700, **more)
+
+
+def told(folder: Path) -> list[dict[str, Any]]:
+    return pq.read_table(folder, partitioning=None).to_pylist()
+
+
+def same(found: list[dict[str, Any]], expected: DataFrame) -> None:
+    assert found and Counter(map(repr, map(_sorted, found))) == Counter(
+        map(repr, map(_sorted, expected.toArrow().to_pylist()))
+    )
+
+
+def _sorted(row: dict[str, Any]) -> list[tuple[str, Any]]:
+    return sorted((name, value.timestamp() if hasattr(value, "timestamp") else value) for name, value in row.items())
+
+
+def test_aggregates_by_window_and_of_all_rows(spark: SparkSession, tmp_path: Path) -> None:
+    app = App("aggregates")
+    rows = app.source("rows", source())
+    windows = {"tens": perseid.tumbling(seconds=10), "sliding": perseid.sliding(seconds=10, every=every(seconds=4))}
+    for name, window in windows.items():
+        made = rows.aggregate(name, key="k", values=VALUES | MEDIAN, window=window, event_time=EVENT_TIME, shards=2)
+        made.sink(f"{name}-out", perseid.sinks.parquet(str(tmp_path / name)))
+    rows.aggregate("running", key="k", values=VALUES, shards=2).sink(
+        "out", perseid.sinks.parquet(str(tmp_path / "running"))
+    )
+    run(app, spark, tmp_path / "root")
+    df = batch(spark)
+    for name, slide in (("tens", "10 seconds"), ("sliding", "4 seconds")):
+        grouped = df.groupBy("k", F.window("at", "10 seconds", slide).alias("w"))
+        expected = grouped.agg(*(F.expr(text).alias(column) for column, text in SPARKS.items()))
+        same(told(tmp_path / name), expected.selectExpr("k", "w.start window_start", "w.end window_end", *SPARKS))
+    last: dict[Any, dict[str, Any]] = {}
+    for row in sorted(told(tmp_path / "running"), key=lambda row: row["n"]):
+        last[row["k"]] = row
+    same(list(last.values()), df.groupBy("k").agg(*(F.expr(SPARKS[column]).alias(column) for column in VALUES)))
+
+
+def test_sessions_over_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    df = batch(spark).where("amount < 30")
+
+    def sessions() -> App:
+        app = App("sessions")
+        rows = app.source("rows", perseid.sources.files(str(tmp_path / "in"), schema=df.schema))
+        made = rows.aggregate(
+            "sessions", key="k", values=VALUES | MEDIAN, window=perseid.session(gap=every(seconds=1)), event_time=EVENT_TIME, shards=2,
+        )  # fmt: skip
+        made.sink("out", perseid.sinks.parquet(str(tmp_path / "out")))
+        return app
+
+    for number in range(2):
+        half = df.where(f"at {'<' if number == 0 else '>='} timestamp_millis(30000)").orderBy("at").toArrow()
+        pq.write_table(half, tmp_path / "in" / f"{number}.parquet")
+        run(sessions(), spark, tmp_path / "root", available_now=True, close_windows_at_end=number == 1)
+    grouped = df.groupBy("k", F.session_window("at", "1 second").alias("w"))
+    expected = grouped.agg(*(F.expr(text).alias(column) for column, text in SPARKS.items()))
+    same(told(tmp_path / "out"), expected.selectExpr("k", "w.start window_start", "w.end window_end", *SPARKS))
+
+
+def test_a_column_that_does_not_suit_is_refused_before_the_start(spark: SparkSession, tmp_path: Path) -> None:
+    app = App("refused")
+    made = app.source("rows", source()).aggregate("sums", key="k", values={"s": agg.sum("word"), "n": agg.count()})
+    made.sink("out", perseid.sinks.noop())
+    with pytest.raises(
+        GraphError, match=r"operator 'sums': values\['s'\]: sum\('word'\): column 'word' has type string"
+    ):
+        run(app, spark, tmp_path / "root")
