@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from perseid.graph.nodes import ROWS, SinkNode, TransformNode, UnionNode
 from perseid.operators.event_time import EventTime
 from perseid.ready.aggregate import Aggregate
+from perseid.ready.deduplicate import Deduplicate
 from perseid.vocabulary import Preservation
 
 if TYPE_CHECKING:
@@ -119,6 +120,31 @@ class Stream:
         return self._ready(
             name, operator, key=key, shards=shards, event_time=operator.event_time(event_time), checkpoint=checkpoint,
             standby=standby, unit=unit,
+        )  # fmt: skip
+
+    def deduplicate(
+        self,
+        name: str,
+        *,
+        key: str | Sequence[str],
+        within: Duration | None = None,
+        event_time: EventTime | None = None,
+        shards: int = 1,
+        checkpoint: Scheme | Literal["application"] = "application",
+        standby: Standby | Mode = "none",
+        unit: str | None = None,
+    ) -> Stream:
+        """Let through the first row of each key, and drop its repeats.
+
+            once = events.deduplicate("once", key="id", within=every(hours=1), event_time=perseid.event_time("at", delay=every(minutes=1)))
+
+        ``within``: for how long after a row that was let through others of its key are repeats; its key is forgotten then. Without it
+        keys are remembered for good. Time is event time if ``event_time`` is given (rows of the same key that come later but
+        happened before are repeats, too), else the time of epochs. The rest is as for ``stateful``; rows keep their columns.
+        """
+        return self._ready(
+            name, Deduplicate(within), key=key, shards=shards, event_time=event_time, checkpoint=checkpoint, standby=standby,
+            unit=unit,
         )  # fmt: skip
 
     def _ready(self, name: str, operator: Operator, **more: Any) -> Stream:

@@ -17,26 +17,25 @@ import pyarrow as pa
 from perseid import agg
 from perseid.duration import Duration
 from perseid.errors import GraphChanged, GraphError, OperatorMistake
-from perseid.operators.event_time import END_OF_TIME_MS, EventTime, event_times
+from perseid.operators.event_time import END_OF_TIME_MS, EventTime
 from perseid.operators.operator import Operator
-from perseid.ready.columns import Numbers
-from perseid.ready.contents import Clock, Contents, Found, Plan, Rows, cut, join
+from perseid.ready.contents import Clock, Contents, Found, Plan, Rows, Windows, cut, join
 from perseid.ready.counted import Counted
 from perseid.ready.functions import Function
 from perseid.ready.panes import Panes
 from perseid.ready.running import Running
 from perseid.ready.sessions import Sessions
+from perseid.ready.times import times_us, to_event_time
 from perseid.ready.windows import CountWindow, SessionWindow, TimeWindow, Window
 from perseid.state.fields import state
 
 START, END, RESULT = "window_start", "window_end", "result"
-_PER_UNIT = {1: 1_000_000, 1_000: 1_000, 1_000_000: 1}  # microseconds
 
 
 class Aggregate(Operator):
     """Values of the rows of each key, of all so far or of a window. ``Stream.aggregate`` makes it."""
 
-    contents: Contents | None = state(default=None, split=cut, merge=join)
+    contents: Windows | None = state(default=None, split=cut, merge=join)
 
     def __init__(
         self,
@@ -126,15 +125,14 @@ class Aggregate(Operator):
         clock = self._clock()
         found = [self._table(contents, one) for one in contents.epoch(plan, come, clock)]
         if isinstance(contents, (Panes, Sessions)):
-            fewer = contents.forget_keys(contents.used)
-            contents = self.contents = fewer if fewer is not None else contents
+            contents = self.contents = contents.without_unused(contents.used)
             self._set_timer(contents, clock)
         return pa.concat_tables(found) if found else None
 
     def on_timer(self, timers: Any) -> None:
         """Nothing: the timer was there so that an epoch would be run."""
 
-    def _empty(self) -> Contents:
+    def _empty(self) -> Windows:
         match self.window:
             case None:
                 return Running(self._about)
@@ -149,16 +147,11 @@ class Aggregate(Operator):
         """Rows with their keys numbered and their times; None if none is left: one without an event time is in no window of time."""
         context = self.context
         operator = context.shard.operator
-        times = np.zeros(rows.num_rows, np.int64)
-        if context.event_time is not None and isinstance(self.window, (TimeWindow, SessionWindow)):
-            column, per_second = event_times(rows, context.event_time.column, operator)
-            if column.null_count:
-                rows = rows.filter(column.is_valid())
-                context.late_rows += len(column) - rows.num_rows
-                column = column.drop_null()
-            times = column.to_numpy()
-            times = times // 1_000 if per_second == 1_000_000_000 else times * _PER_UNIT[per_second]
-            self._learn(contents, rows, context.event_time.column)
+        timed = context.event_time is not None and isinstance(self.window, (TimeWindow, SessionWindow))
+        column = context.event_time.column if timed and context.event_time is not None else None
+        rows, times = times_us(rows, context, column)
+        if column is not None and rows.num_rows:
+            self._learn(contents, rows, column)
         if not rows.num_rows:
             return None
         for column_name, function in self.values.items():
@@ -189,7 +182,7 @@ class Aggregate(Operator):
         late_ms = 0 if self.late is None else self.late.ms
         return Clock(min(watermark + late_ms, END_OF_TIME_MS) * 1_000, watermark * 1_000, self.early)
 
-    def _set_timer(self, contents: Contents, clock: Clock) -> None:
+    def _set_timer(self, contents: Windows, clock: Clock) -> None:
         """So that an epoch is run when the next window is out, even if no rows come."""
         timers, following = self.context.timers, contents.next_end()
         if following is None or clock.closed_us == END_OF_TIME_MS * 1_000:
@@ -206,7 +199,7 @@ class Aggregate(Operator):
         columns: dict[str, Any] = dict(keys)
         if found.start_us is not None and found.end_us is not None and self.context.event_time is not None:
             kind = contents.kinds[self.context.event_time.column]
-            columns |= {START: _time(found.start_us, kind), END: _time(found.end_us, kind)}
+            columns |= {START: to_event_time(found.start_us, kind), END: to_event_time(found.end_us, kind)}
         columns |= dict(zip(self.values, found.values, strict=True))
         if self._labelled:
             columns[RESULT] = pa.array([found.label] * len(found.numbers), pa.string())
@@ -251,10 +244,3 @@ def _checked(values: Any, window: Any) -> dict[str, Function]:
 
 def _plain(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _time(times_us: Numbers, kind: pa.DataType) -> pa.Array:
-    """Microseconds as the type of the event-time column: a timestamp, or a long of milliseconds."""
-    if pa.types.is_timestamp(kind):
-        return pa.array(times_us, pa.timestamp("us", kind.tz)).cast(kind, safe=False)
-    return pa.array(times_us // 1_000)

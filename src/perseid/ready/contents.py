@@ -1,7 +1,4 @@
-"""What every kind of window has in common: the keys, the rows of an epoch as they come, the results as they go.
-
-Each kind of window is a class of its own, whose objects are the state of a shard: ``Running``, ``Panes``, ``Sessions``, ``Counted``.
-"""
+"""The state of a shard of a ready operator: its keys by number, and whatever belongs to them, which can be cut and joined by key."""
 
 from __future__ import annotations
 
@@ -59,27 +56,19 @@ class Found:
 
 
 class Contents:
-    """The state of a shard. ``kinds`` are the types of the columns it was made from; ``about`` says for what."""
+    """The state of a shard. ``about`` says what it was made for, ``kinds`` are the types of the columns it was made from."""
 
     def __init__(self, about: tuple[str, ...]) -> None:
         self.about = about
         self.kinds: dict[str, pa.DataType] = {}
         self.keys = Keys()
 
-    def epoch(self, plan: Plan, rows: Rows | None, clock: Clock) -> Iterator[Found]:
-        """Take in the rows of an epoch; what is to be told."""
-        raise NotImplementedError
-
-    def next_end(self) -> tuple[int, int] | None:
-        """When the next window is out, and the number of a key in it."""
-        return None
-
     def of_part(self, holds_many: Holds) -> Contents:
         """What of it belongs to a part of the keys."""
-        numbers = self.keys.of_part(holds_many)
-        return self._only(numbers)
+        return self._only(self.keys.of_part(holds_many))
 
     def _only(self, numbers: Numbers) -> Contents:
+        """What of it belongs to the keys with these numbers, ascending."""
         raise NotImplementedError
 
     @classmethod
@@ -105,10 +94,22 @@ class Contents:
         """In memory, about."""
         return self.keys.nbytes
 
-    def forget_keys(self, used: Callable[[], Numbers]) -> Contents | None:
-        """Itself with only the keys that are used, if there are far fewer; ``used`` gives their numbers, ascending."""
+    def without_unused(self, used: Callable[[], Numbers]) -> Any:
+        """With only the keys that are used, if there are far fewer, else itself; ``used`` gives their numbers, ascending."""
         numbers = used()
-        return self._only(numbers) if len(self.keys) > 2 * len(numbers) + 1024 else None
+        return self._only(numbers) if len(self.keys) > 2 * len(numbers) + 1024 else self
+
+
+class Windows(Contents):
+    """The state of a shard that aggregates. Each kind of window is a class of its own."""
+
+    def epoch(self, plan: Plan, rows: Rows | None, clock: Clock) -> Iterator[Found]:
+        """Take in the rows of an epoch; what is to be told."""
+        raise NotImplementedError
+
+    def next_end(self) -> tuple[int, int] | None:
+        """When the next window is out, and the number of a key in it."""
+        return None
 
 
 def cut(contents: Any, part: Any) -> Any:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from perseid.ready.batch import Batch
 from perseid.ready.columns import Numbers, Segments
-from perseid.ready.contents import Clock, Contents, Found, Plan, Rows
+from perseid.ready.contents import Clock, Found, Plan, Rows, Windows
 from perseid.ready.functions import Fold
 from perseid.ready.groups import Groups, Kept, results
 from perseid.ready.keys import renumbered
@@ -23,7 +23,7 @@ _SHIFT = 32
 _PANE = (1 << _SHIFT) - 1
 
 
-class Counted(Contents):
+class Counted(Windows):
     """Groups by key and pane: a code is the key's number and behind it, in 32 bits, the pane's."""
 
     def __init__(self, about: tuple[str, ...]) -> None:

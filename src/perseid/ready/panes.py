@@ -12,13 +12,13 @@ import numpy as np
 
 from perseid.ready.batch import Batch
 from perseid.ready.columns import Numbers, dense
-from perseid.ready.contents import Clock, Contents, Found, Label, Plan, Rows
+from perseid.ready.contents import Clock, Found, Label, Plan, Rows, Windows
 from perseid.ready.groups import Groups, merged, results
 from perseid.ready.keys import renumbered
 from perseid.ready.windows import TimeWindow
 
 
-class Panes(Contents):
+class Panes(Windows):
     """Groups by pane. A group's code is the key's number."""
 
     def __init__(self, about: tuple[str, ...]) -> None:

@@ -9,12 +9,12 @@ import numpy as np
 
 from perseid.ready.batch import Batch
 from perseid.ready.columns import Numbers
-from perseid.ready.contents import Clock, Contents, Found, Plan, Rows
+from perseid.ready.contents import Clock, Found, Plan, Rows, Windows
 from perseid.ready.groups import Groups, results
 from perseid.ready.keys import renumbered
 
 
-class Running(Contents):
+class Running(Windows):
     """One group for each key. Its code is the key's number."""
 
     def __init__(self, about: tuple[str, ...]) -> None:

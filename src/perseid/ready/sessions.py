@@ -14,7 +14,7 @@ import numpy as np
 from perseid.operators.grouping import stable_order
 from perseid.ready.batch import Batch
 from perseid.ready.columns import Array, Numbers
-from perseid.ready.contents import Clock, Contents, Found, Label, Plan, Rows
+from perseid.ready.contents import Clock, Found, Label, Plan, Rows, Windows
 from perseid.ready.groups import Functions, Groups, recoded, results
 from perseid.ready.keys import member, renumbered
 from perseid.ready.windows import SessionWindow
@@ -22,7 +22,7 @@ from perseid.ready.windows import SessionWindow
 _MOST = 2**62
 
 
-class Sessions(Contents):
+class Sessions(Windows):
     """Sessions as columns: key, first and last time, number; and the groups by the number."""
 
     def __init__(self, about: tuple[str, ...]) -> None:
