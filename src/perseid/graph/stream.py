@@ -10,6 +10,7 @@ from perseid.graph.nodes import ROWS, SinkNode, TransformNode, UnionNode
 from perseid.operators.event_time import EventTime
 from perseid.ready.aggregate import Aggregate
 from perseid.ready.deduplicate import Deduplicate
+from perseid.ready.top_k import TopK
 from perseid.vocabulary import Preservation
 
 if TYPE_CHECKING:
@@ -145,6 +146,37 @@ class Stream:
         return self._ready(
             name, Deduplicate(within), key=key, shards=shards, event_time=event_time, checkpoint=checkpoint, standby=standby,
             unit=unit,
+        )  # fmt: skip
+
+    def top_k(
+        self,
+        name: str,
+        k: int,
+        *,
+        key: str | Sequence[str],
+        by: str,
+        largest: bool = True,
+        window: Window | None = None,
+        event_time: EventTime | None = None,
+        early: bool = False,
+        late: Duration | None = None,
+        shards: int = 1,
+        checkpoint: Scheme | Literal["application"] = "application",
+        standby: Standby | Mode = "none",
+        unit: str | None = None,
+    ) -> Stream:
+        """The ``k`` rows of each key with the largest (or smallest) value in the column ``by``, of all rows so far or by window.
+
+            dearest = orders.top_k("dearest", 3, key="shop", by="amount", window=perseid.tumbling(hours=1), event_time=…)
+
+        They come out as rows: the key, ``window_start`` and ``window_end`` (of windows of time), ``rank`` from 1, and the other columns of
+        the row. Of rows with equal values those that came first count. Rows whose value is null or NaN are left out. Without a window
+        every epoch gives the rows of the keys that had rows in it. ``early``, ``late`` and the rest are as for ``aggregate``.
+        """
+        operator = TopK(k, by, largest=largest, window=window, early=early, late=late)
+        return self._ready(
+            name, operator, key=key, shards=shards, event_time=operator.event_time(event_time), checkpoint=checkpoint,
+            standby=standby, unit=unit,
         )  # fmt: skip
 
     def _ready(self, name: str, operator: Operator, **more: Any) -> Stream:

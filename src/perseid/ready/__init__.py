@@ -2,5 +2,6 @@
 
 from perseid.ready.aggregate import Aggregate
 from perseid.ready.deduplicate import Deduplicate
+from perseid.ready.top_k import TopK
 
-__all__ = ["Aggregate", "Deduplicate"]
+__all__ = ["Aggregate", "Deduplicate", "TopK"]

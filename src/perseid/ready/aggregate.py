@@ -234,7 +234,7 @@ def _checked(values: Any, window: Any) -> dict[str, Function]:
                 f"aggregate: values[{name!r}] is {function!r:.80}: expected one of perseid.agg: {known}; such as"
                 ' perseid.agg.sum("amount")'
             )
-        if window is None and function.keeps and function.name != "distinct":
+        if window is None and not function.of_all:
             raise GraphError(
                 f"aggregate: values[{name!r}]: {function} needs all values, which would grow for good: give it a window=,"
                 " such as perseid.tumbling(minutes=1)"

@@ -1,7 +1,7 @@
 """Aggregate functions over whole columns: of the rows of an epoch by group, of two parts of a group, of several groups as one.
 
 Most keep a few numbers for each group (*folds*): what they keep of two parts of a group can be joined into what they keep of the whole,
-so a pane of a sliding window is worked out once. Others need the values themselves (``keeps``): those are kept until their window is out.
+so a pane of a sliding window is worked out once. Others need the values themselves (*keeps*): those are kept until their window is out.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Function:
     column: str | None
     name: ClassVar[str] = ""
     ordered: ClassVar[bool] = False  # its result depends on the order of rows
-    keeps: ClassVar[bool] = False  # it needs the values of a whole window
+    of_all: ClassVar[bool] = True  # it is possible without a window
 
     def output(self, kind: pa.DataType | None) -> pa.DataType:
         """The type of its result for a column of this type. Raises ``OperatorMistake`` for one that it cannot take."""
@@ -252,8 +252,6 @@ class Last(First):
 class Keep(Function):
     """Needs the values of a whole window."""
 
-    keeps = True
-
     def values(self, batch: Batch) -> tuple[Numbers, pa.Array]:
         """What is to be kept of the rows of an epoch: the group of each value, and the values, in the order of rows."""
         column = batch.column(str(self.column))
@@ -303,6 +301,7 @@ class Quantile(Keep):
     """The value below which a share of the values is, exactly; between two values in proportion, as Spark's ``percentile``."""
 
     share: float
+    of_all: ClassVar[bool] = False
     name: ClassVar[str] = "quantile"
 
     def output(self, kind: pa.DataType | None) -> pa.DataType:
@@ -340,6 +339,7 @@ class OwnFunction(Keep):
     function: Callable[[pa.Array], Any]
     type: pa.DataType
     name: ClassVar[str] = "function"
+    of_all: ClassVar[bool] = False
     ordered: ClassVar[bool] = True
 
     def output(self, kind: pa.DataType | None) -> pa.DataType:
