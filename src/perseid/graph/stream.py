@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from perseid.graph.nodes import ROWS, SinkNode, TransformNode, UnionNode
 from perseid.operators.event_time import EventTime
 from perseid.ready.aggregate import Aggregate
+from perseid.ready.as_of import AsOf
 from perseid.ready.deduplicate import Deduplicate
+from perseid.ready.join import Join
+from perseid.ready.lookup import Lookup
 from perseid.ready.top_k import TopK
 from perseid.vocabulary import Preservation
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from perseid.graph.builder import GraphBuilder
     from perseid.operators.operator import Operator
     from perseid.ready.functions import Function
+    from perseid.ready.join import How
     from perseid.ready.windows import Window
     from perseid.sinks.sink import Sink
     from perseid.standby.modes import Mode, Standby
@@ -119,7 +123,7 @@ class Stream:
         """
         operator = Aggregate(values, window=window, early=early, late=late)
         return self._ready(
-            name, operator, key=key, shards=shards, event_time=operator.event_time(event_time), checkpoint=checkpoint,
+            name, operator, {ROWS: self}, key=key, shards=shards, event_time=operator.event_time(event_time), checkpoint=checkpoint,
             standby=standby, unit=unit,
         )  # fmt: skip
 
@@ -144,7 +148,7 @@ class Stream:
         happened before are repeats, too), else the time of epochs. The rest is as for ``stateful``; rows keep their columns.
         """
         return self._ready(
-            name, Deduplicate(within), key=key, shards=shards, event_time=event_time, checkpoint=checkpoint, standby=standby,
+            name, Deduplicate(within), {ROWS: self}, key=key, shards=shards, event_time=event_time, checkpoint=checkpoint, standby=standby,
             unit=unit,
         )  # fmt: skip
 
@@ -175,13 +179,93 @@ class Stream:
         """
         operator = TopK(k, by, largest=largest, window=window, early=early, late=late)
         return self._ready(
-            name, operator, key=key, shards=shards, event_time=operator.event_time(event_time), checkpoint=checkpoint,
+            name, operator, {ROWS: self}, key=key, shards=shards, event_time=operator.event_time(event_time), checkpoint=checkpoint,
             standby=standby, unit=unit,
         )  # fmt: skip
 
-    def _ready(self, name: str, operator: Operator, **more: Any) -> Stream:
-        """Add an operator that tells its output from its input."""
-        return self.app._stateful(name, operator, {ROWS: self}, output=None, combine=None, **more)
+    def join(
+        self,
+        name: str,
+        right: Stream,
+        *,
+        key: str | Sequence[str] | Mapping[str, str | Sequence[str]],
+        within: Duration,
+        event_time: EventTime,
+        how: How = "inner",
+        suffix: str = "_right",
+        shards: int = 1,
+        checkpoint: Scheme | Literal["application"] = "application",
+        standby: Standby | Mode = "none",
+        unit: str | None = None,
+    ) -> Stream:
+        """Pairs of rows of this stream and another with equal keys whose event times are at most ``within`` apart.
+
+            paid = orders.join("paid", payments, key={"left": "id", "right": "order"}, within=every(minutes=10), event_time=…)
+
+        ``how``: ``"left"`` also gives rows of this stream that found no partner, with nulls, when the watermark says that none can come;
+        ``"outer"`` those of both. ``event_time`` is a column of both. All columns of this stream come out, then those of the other
+        without its key; where both have a name, the other's has ``suffix`` behind it. Null keys are equal to nothing. The rest is as for
+        ``stateful``.
+        """
+        return self._ready(
+            name, Join(within=within, how=how, suffix=suffix), {"left": self, "right": right}, key=key, shards=shards,
+            event_time=event_time, checkpoint=checkpoint, standby=standby, unit=unit,
+        )  # fmt: skip
+
+    def as_of(
+        self,
+        name: str,
+        right: Stream,
+        *,
+        key: str | Sequence[str] | Mapping[str, str | Sequence[str]],
+        event_time: EventTime,
+        within: Duration | None = None,
+        suffix: str = "_right",
+        shards: int = 1,
+        checkpoint: Scheme | Literal["application"] = "application",
+        standby: Standby | Mode = "none",
+        unit: str | None = None,
+    ) -> Stream:
+        """Each row of this stream with the newest row of another with the same key that had happened by then, by event time.
+
+            valued = trades.as_of("valued", quotes, key="symbol", event_time=perseid.event_time("at", delay=every(seconds=5)))
+
+        A row comes out when the watermark has passed its time; with nulls if there was no such row, or none in the time ``within`` before
+        it. Columns and ``suffix`` are as for ``join``, the rest as for ``stateful``.
+        """
+        return self._ready(
+            name, AsOf(within=within, suffix=suffix), {"left": self, "right": right}, key=key, shards=shards,
+            event_time=event_time, checkpoint=checkpoint, standby=standby, unit=unit,
+        )  # fmt: skip
+
+    def lookup(
+        self,
+        name: str,
+        right: Stream,
+        *,
+        key: str | Sequence[str] | Mapping[str, str | Sequence[str]],
+        suffix: str = "_right",
+        shards: int = 1,
+        checkpoint: Scheme | Literal["application"] = "application",
+        standby: Standby | Mode = "none",
+        unit: str | None = None,
+    ) -> Stream:
+        """Each row of this stream with the row of another, slow stream that came last with the same key.
+
+            named = clicks.lookup("named", users, key={"left": "user", "right": "id"})
+
+        Rows come out in the epoch in which they came, with nulls if nothing came for their key yet; of one epoch the rows of the
+        slow stream are taken first. Its last row of every key stays in the state. Columns and ``suffix`` are as for ``join``,
+        the rest as for ``stateful``.
+        """
+        return self._ready(
+            name, Lookup(suffix=suffix), {"left": self, "right": right}, key=key, shards=shards, event_time=None,
+            checkpoint=checkpoint, standby=standby, unit=unit,
+        )  # fmt: skip
+
+    def _ready(self, name: str, operator: Operator, inputs: Mapping[str, Stream], **more: Any) -> Stream:
+        """Add an operator that tells its output from its inputs."""
+        return self.app._stateful(name, operator, inputs, output=None, combine=None, **more)
 
     def union(self, *others: Stream, name: str | None = None, unit: str | None = None) -> Stream:
         """This stream and others of the same columns as one."""

@@ -1,7 +1,10 @@
 """Operators that are ready: what people write every day, as methods of ``Stream`` and as classes (L3)."""
 
 from perseid.ready.aggregate import Aggregate
+from perseid.ready.as_of import AsOf
 from perseid.ready.deduplicate import Deduplicate
+from perseid.ready.join import Join
+from perseid.ready.lookup import Lookup
 from perseid.ready.top_k import TopK
 
-__all__ = ["Aggregate", "Deduplicate", "TopK"]
+__all__ = ["Aggregate", "AsOf", "Deduplicate", "Join", "Lookup", "TopK"]

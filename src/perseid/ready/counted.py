@@ -16,6 +16,7 @@ from perseid.ready.columns import Numbers, Segments
 from perseid.ready.contents import Clock, Found, Plan, Rows, Windows
 from perseid.ready.functions import Fold
 from perseid.ready.groups import Groups, Kept, results
+from perseid.ready.kept_rows import ranges
 from perseid.ready.keys import renumbered
 from perseid.ready.windows import CountWindow
 
@@ -129,7 +130,4 @@ def _at(number: Numbers, code: Numbers) -> Numbers:
 
 def _ranges(codes: Numbers, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
     """For each range of codes the places in it among ascending ``codes``, and which range each of them is of."""
-    first = np.searchsorted(codes, low)
-    counts = np.searchsorted(codes, high) - first
-    of = np.repeat(np.arange(len(low)), counts)
-    return of, np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(first, counts)
+    return ranges(np.searchsorted(codes, low), np.searchsorted(codes, high))

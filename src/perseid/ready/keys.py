@@ -46,16 +46,9 @@ class Keys:
                 f"operator '{operator}': key {tuple(names)} is not among the columns {rows.column_names}"
             )
         arrays = [key_array(rows.column(name), name, operator) for name in names]
-        codes, values = key_codes(arrays)
-        if len(arrays) == 1:
-            distinct = [values]
-        else:
-            firsts = np.empty(len(values), np.int64)
-            firsts[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
-            distinct = [array.take(pa.array(firsts)) for array in arrays]
-        keys = _hashable(distinct)
-        index = self._index()
-        found = np.fromiter(map(index.get, keys, repeat(-1)), np.int64, len(keys))
+        codes, distinct = _distinct(arrays)
+        keys, index = _hashable(distinct), self._index()
+        found = self._found(keys)
         new = np.flatnonzero(found < 0)
         if len(new):
             places = self._add(distinct, new, keys, index)
@@ -64,6 +57,15 @@ class Keys:
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
         return found[order], rank[codes]
+
+    def known(self, rows: pa.Table, names: Sequence[str], operator: str) -> tuple[Numbers, Numbers]:
+        """The numbers of the keys of some rows, -1 of those that have none; and for each row which of them it has."""
+        arrays = [key_array(rows.column(name), name, operator) for name in names]
+        codes, distinct = _distinct(arrays)
+        return self._found(_hashable(distinct)), codes
+
+    def _found(self, keys: list[Hashable]) -> Numbers:
+        return np.fromiter(map(self._index().get, keys, repeat(-1)), np.int64, len(keys))
 
     def _add(self, distinct: list[pa.Array], new: Numbers, keys: list[Hashable], index: dict[Hashable, int]) -> Numbers:
         """Give numbers to new keys, in the order of their values; their places among ``keys`` in that order."""
@@ -147,6 +149,16 @@ def member(numbers: Numbers, count: int) -> NDArray[np.bool_]:
     found = np.zeros(count, bool)
     found[numbers] = True
     return found
+
+
+def _distinct(arrays: list[Any]) -> tuple[Numbers, list[Any]]:
+    """For each row which key it has, and the key columns of the keys."""
+    codes, values = key_codes(arrays)
+    if len(arrays) == 1:
+        return codes, [values]
+    firsts = np.empty(len(values), np.int64)
+    firsts[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    return codes, [array.take(pa.array(firsts)) for array in arrays]
 
 
 def _hashable(columns: Sequence[pa.Array]) -> list[Hashable]:
