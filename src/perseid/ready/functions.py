@@ -19,6 +19,7 @@ from perseid.operators.grouping import stable_order
 from perseid.ready.batch import Batch
 from perseid.ready.columns import Array, Numbers, Segments, dtype_of, to_arrow, to_values
 
+_MOST = 1 << 62
 _EXACT = 1 << 53  # a double counts so far without a gap
 
 
@@ -280,9 +281,15 @@ class Distinct(Keep):
         return pa.int64()
 
     def fewer(self, codes: Numbers, values: pa.Array) -> tuple[Numbers, pa.Array]:
-        encoded, of = pc.dictionary_encode(values), pc.dictionary_encode(pa.array(codes))
-        pairs, width = self._pairs(of.indices.to_numpy().astype(np.int64), encoded)
-        return of.dictionary.to_numpy()[pairs // width], encoded.dictionary.take(pa.array(pairs % width))
+        encoded = pc.dictionary_encode(values)
+        if len(codes) and int(codes.max()) >= _MOST // max(1, len(encoded.dictionary)):
+            of = pc.dictionary_encode(pa.array(codes))
+            codes, distinct = of.indices.to_numpy().astype(np.int64), of.dictionary.to_numpy()
+        else:
+            distinct = None
+        pairs, width = self._pairs(codes, encoded)
+        codes = pairs // width
+        return codes if distinct is None else distinct[codes], encoded.dictionary.take(pa.array(pairs % width))
 
     def results(self, codes: Numbers, values: pa.Array, groups: int) -> pa.Array:
         pairs, width = self._pairs(codes, pc.dictionary_encode(values))

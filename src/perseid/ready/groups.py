@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from perseid.ready.batch import Batch
-from perseid.ready.columns import Array, Numbers, Segments
+from perseid.ready.columns import Array, Numbers, Segments, places_of
 from perseid.ready.functions import Fold, Function, Keep
 
 Functions = Sequence[Function]
@@ -35,7 +35,7 @@ class Kept:
             self.codes.append(codes)
             self.values.append(values)
             self.rows += len(codes)
-            if self.rows > 2 * self.whole + 1024:
+            if len(self.codes) > 1 and self.rows > 2 * self.whole + 1024:
                 self._put(*function.fewer(*self.all(values.type)))
 
     def all(self, kind: pa.DataType) -> tuple[Numbers, pa.Array]:
@@ -133,7 +133,7 @@ class Groups:
         made = object.__new__(Groups)
         made.codes = self.codes[which]
         made.columns = [[column[which] for column in columns] for columns in self.columns]
-        made.kept = [k.changed(lambda codes: np.where(_among(codes, made.codes), codes, -1)) for k in self.kept]
+        made.kept = [k.changed(lambda codes: np.where(places_of(codes, made.codes) < 0, -1, codes)) for k in self.kept]
         return made
 
     def changed(self, codes_now: Any) -> Groups:
@@ -181,7 +181,7 @@ def recoded(functions: Functions, groups: Groups, codes: Numbers) -> Groups:
     """Groups with other codes, one for each; those of the same code become one."""
     other = object.__new__(Groups)
     other.codes, other.columns = codes, groups.columns
-    other.kept = [kept.changed(lambda old: codes[np.searchsorted(groups.codes, old)]) for kept in groups.kept]
+    other.kept = [kept.changed(lambda old: codes[places_of(old, groups.codes)]) for kept in groups.kept]
     return _by_code(functions, other)
 
 
@@ -209,16 +209,9 @@ def results(functions: Functions, groups: Groups, kinds: Sequence[pa.DataType | 
         elif isinstance(function, Keep):
             assert kind is not None, "it has a column"
             codes, values = groups.kept[at].all(kind)
-            mine = _among(codes, groups.codes)
+            places = places_of(codes, groups.codes)
+            mine = places >= 0
             if not mine.all():
-                codes, values = codes[mine], values.filter(pa.array(mine))
-            found.append(function.results(np.searchsorted(groups.codes, codes), values, len(groups)))
+                places, values = places[mine], values.filter(pa.array(mine))
+            found.append(function.results(places, values, len(groups)))
     return found
-
-
-def _among(codes: Numbers, ascending: Numbers) -> Any:
-    """Which of the codes are among the others."""
-    if not len(ascending):
-        return np.zeros(len(codes), bool)
-    places = np.minimum(np.searchsorted(ascending, codes), len(ascending) - 1)
-    return ascending[places] == codes
