@@ -62,7 +62,7 @@ def test_each_row_comes_out_once_with_the_newest_at_its_time(
                 newest[name] = max(row["at"], newest.get(name, row["at"]))
         left += [row for row in new["left"] if watermark is None or row["at"] >= watermark]
         right += [row for row in new["right"] if watermark is None or row["at"] >= watermark]
-        found = harness.epoch(**new)
+        found = harness.epoch(left=new["left"], right=new["right"])
         assert all(watermark is not None and row["at"] < watermark for row in found), "not before its time is over"
         told += found
         harness = carried_on(harness, then)

@@ -56,7 +56,7 @@ def test_every_pair_comes_out_once_and_what_finds_none_when_its_time_is_over(
                 newest[side] = max(at, newest.get(side, at))
         left += [row for row in new["left"] if watermark is None or row["at"] >= watermark]
         right += [row for row in new["right"] if watermark is None or row["at"] >= watermark]
-        found = joined.epoch(**new)
+        found = joined.epoch(left=new["left"], right=new["right"])
         told += found
         alone |= {("left", row["n"]) for row in found if row["m"] is None} | {
             ("right", row["m"]) for row in found if row["n"] is None

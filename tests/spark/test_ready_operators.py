@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 import perseid
@@ -114,6 +114,53 @@ def test_sessions_over_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     grouped = df.groupBy("k", F.session_window("at", "1 second").alias("w"))
     expected = grouped.agg(*(F.expr(text).alias(column) for column, text in SPARKS.items()))
     same(told(tmp_path / "out"), expected.selectExpr("k", "w.start window_start", "w.end window_end", *SPARKS))
+
+
+def test_rows_once_the_best_of_them_and_pairs(spark: SparkSession, tmp_path: Path) -> None:
+    app = App("rows")
+    rows = app.source("rows", source())
+    wide = perseid.event_time("at", delay=every(seconds=10))  # nothing is late, in whatever order rows come
+    once = rows.deduplicate("once", key="k", within=every(hours=1), event_time=wide, shards=2)
+    best = rows.top_k(
+        "best", 2, key="k", by="amount", window=perseid.tumbling(seconds=10), event_time=EVENT_TIME, shards=2
+    )
+    few = rows.transform("few", lambda df: df.selectExpr("k as name", "at", "amount as other").where("amount % 10 = 0"))
+    pairs = rows.join(
+        "pairs",
+        few,
+        key={"left": "k", "right": "name"},
+        within=every(seconds=1),
+        how="outer",
+        event_time=wide,
+        shards=2,
+    )
+    newest = rows.as_of("newest", few, key={"left": "k", "right": "name"}, event_time=wide, shards=2)
+    latest = rows.lookup("latest", few, key={"left": "k", "right": "name"}, shards=2)
+    for name, stream in {"once": once, "best": best, "pairs": pairs, "newest": newest, "latest": latest}.items():
+        stream.sink(f"{name}-out", perseid.sinks.parquet(str(tmp_path / name)))
+    run(app, spark, tmp_path / "root")
+    df = batch(spark)
+    assert sorted(str(row["k"]) for row in told(tmp_path / "once")) == sorted(
+        {str(row.k) for row in df.select("k").collect()}
+    )
+    ranked = F.row_number().over(Window.partitionBy("k", "w").orderBy(F.desc("amount"), "id"))
+    ids = spark.range(ROWS).selectExpr("id", *(f"{expression} as {name}" for name, expression in COLUMNS.items()))
+    expected = ids.withColumn("w", F.window("at", "10 seconds")).withColumn("rank", ranked).where("rank <= 2")
+    same(told(tmp_path / "best"),
+         expected.selectExpr("k", "w.start window_start", "w.end window_end", "rank", "at", "amount", "price", "word"))  # fmt: skip
+    others = df.selectExpr("k as name", "at as at_right", "amount as other").where("other % 10 = 0")
+    close = "k = name and abs(unix_millis(at) - unix_millis(at_right)) <= 1000"
+    joined = df.join(others, F.expr(close), "outer")
+    same(
+        told(tmp_path / "pairs"),
+        joined.selectExpr("coalesce(k, name) k", "at", "amount", "price", "word", "at_right", "other"),
+    )
+    earlier = others.groupBy("name", "at_right").agg(F.first("other").alias("other"))
+    before = ids.join(earlier, F.expr("(k <=> name) and at_right <= at"), "left")
+    nth = F.row_number().over(Window.partitionBy("id").orderBy(F.desc("at_right")))
+    newest_of = before.withColumn("nth", nth).where("nth = 1")
+    same(told(tmp_path / "newest"), newest_of.select("k", "at", "amount", "price", "word", "at_right", "other"))
+    assert len(told(tmp_path / "latest")) == ROWS
 
 
 def test_a_column_that_does_not_suit_is_refused_before_the_start(spark: SparkSession, tmp_path: Path) -> None:

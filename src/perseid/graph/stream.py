@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from perseid.errors import GraphError
 from perseid.graph.nodes import ROWS, SinkNode, TransformNode, UnionNode
 from perseid.operators.event_time import EventTime
 from perseid.ready.aggregate import Aggregate
@@ -13,6 +15,7 @@ from perseid.ready.as_of import AsOf
 from perseid.ready.deduplicate import Deduplicate
 from perseid.ready.join import Join
 from perseid.ready.lookup import Lookup
+from perseid.ready.sort import Sort
 from perseid.ready.top_k import TopK
 from perseid.vocabulary import Preservation
 
@@ -263,6 +266,52 @@ class Stream:
             checkpoint=checkpoint, standby=standby, unit=unit,
         )  # fmt: skip
 
+    def sort(
+        self,
+        name: str,
+        *,
+        key: str | Sequence[str],
+        event_time: EventTime,
+        shards: int = 1,
+        checkpoint: Scheme | Literal["application"] = "application",
+        standby: Standby | Mode = "none",
+        unit: str | None = None,
+    ) -> Stream:
+        """The rows in the order of their event time, each when the watermark has passed it.
+
+            in_order = readings.sort("in-order", key="sensor", event_time=perseid.event_time("at", delay=every(seconds=5)))
+
+        What reads the stream gets the rows of each key in order, over all epochs; with one shard all rows. Rows of the same time stay in
+        the order in which they came. The rest is as for ``stateful``.
+        """
+        return self._ready(
+            name, Sort(), {ROWS: self}, key=key, shards=shards, event_time=event_time, checkpoint=checkpoint, standby=standby, unit=unit,
+        )  # fmt: skip
+
+    def split(self, name: str, conditions: Mapping[str, str]) -> dict[str, Stream]:
+        """Streams by condition: each row goes to the first whose condition, an expression of Spark's SQL, is true.
+
+            parts = orders.split("by-size", {"large": "amount >= 100", "small": "amount > 0", "wrong": "true"})
+            parts["large"].sink("large", perseid.sinks.parquet("large/"))
+
+        They are called ``by-size-large`` and so on. A row for which no condition is true is dropped.
+        """
+        if (
+            not isinstance(conditions, Mapping)
+            or not conditions
+            or not all(isinstance(text, str) and text for pair in conditions.items() for text in pair)
+        ):
+            raise GraphError(
+                f'split(conditions={conditions!r:.80}): expected conditions by name, such as {{"large": "amount > 100"}}'
+            )
+        before: list[str] = []
+        made = {}
+        for part, condition in conditions.items():
+            mine = " and ".join([*(f"not coalesce(({other}), false)" for other in before), f"({condition})"])
+            made[part] = self.transform(f"{name}-{part}", partial(_where, condition=mine))
+            before.append(condition)
+        return made
+
     def _ready(self, name: str, operator: Operator, inputs: Mapping[str, Stream], **more: Any) -> Stream:
         """Add an operator that tells its output from its inputs."""
         return self.app._stateful(name, operator, inputs, output=None, combine=None, **more)
@@ -290,6 +339,10 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"Stream({self.app.name!r}, {self.name!r})"
+
+
+def _where(df: DataFrame, *, condition: str) -> DataFrame:
+    return df.where(condition)
 
 
 def describe(thing: Any) -> str:

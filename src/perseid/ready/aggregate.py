@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from perseid import agg
@@ -26,6 +25,7 @@ from perseid.ready.panes import Panes
 from perseid.ready.running import Running
 from perseid.ready.sessions import Sessions
 from perseid.ready.times import times_us, to_event_time
+from perseid.ready.wake import wake
 from perseid.ready.windows import CountWindow, SessionWindow, TimeWindow, Window
 from perseid.state.fields import state
 
@@ -126,7 +126,7 @@ class Aggregate(Operator):
         found = [self._table(contents, one) for one in contents.epoch(plan, come, clock)]
         if isinstance(contents, (Panes, Sessions)):
             contents = self.contents = contents.without_unused(contents.used)
-            self._set_timer(contents, clock)
+            self._set_timer(contents)
         return pa.concat_tables(found) if found else None
 
     def on_timer(self, timers: Any) -> None:
@@ -182,17 +182,12 @@ class Aggregate(Operator):
         late_ms = 0 if self.late is None else self.late.ms
         return Clock(min(watermark + late_ms, END_OF_TIME_MS) * 1_000, watermark * 1_000, self.early)
 
-    def _set_timer(self, contents: Windows, clock: Clock) -> None:
-        """So that an epoch is run when the next window is out, even if no rows come."""
-        timers, following = self.context.timers, contents.next_end()
-        if following is None or clock.closed_us == END_OF_TIME_MS * 1_000:
-            return
-        late_ms = 0 if self.late is None else self.late.ms
-        at_ms = -(-following[0] // 1_000) - late_ms
-        pending, now = timers.next_ms("event"), self.context.watermark_ms
-        if pending is None or pending > at_ms or (now is not None and pending <= now):
-            (key,) = contents.keys.keys(np.array([following[1]]))
-            timers.at_event_time(key, at_ms)
+    def _set_timer(self, contents: Windows) -> None:
+        following = contents.next_end()
+        if following is not None:
+            end_us, number = following
+            late_ms = 0 if self.late is None else self.late.ms
+            wake(contents, -(-end_us // 1_000) - late_ms, number, self.context)
 
     def _table(self, contents: Contents, found: Found) -> pa.Table:
         keys = zip(self.context.key_columns("rows"), contents.keys.taken(found.numbers), strict=True)

@@ -14,13 +14,14 @@ import pyarrow as pa
 
 from perseid.duration import Duration
 from perseid.errors import GraphError
-from perseid.operators.event_time import END_OF_TIME_MS, EventTime
+from perseid.operators.event_time import EventTime
 from perseid.operators.operator import Operator
 from perseid.ready.columns import Numbers
 from perseid.ready.contents import cut, join
 from perseid.ready.kept_rows import ByKeyAndTime, KeptRows, Waiting
 from perseid.ready.partners import LEFT, RIGHT, check_event_time, check_suffix, joined_schema, with_partners
 from perseid.ready.times import times_us
+from perseid.ready.wake import wake_at
 from perseid.state.fields import state
 
 
@@ -61,7 +62,7 @@ class AsOf(Operator):
             waiting.take(name, rows, times, context)
         found = self._due(waiting)
         self.contents = waiting.without_unused(waiting.used)
-        self._set_timer(self.contents)
+        wake_at(self.contents, self.contents.of[LEFT], context)
         return found
 
     def on_timer(self, timers: Any) -> None:
@@ -100,18 +101,6 @@ class AsOf(Operator):
         if len(before):
             stay[before[_newest(right.numbers[before], right.times_us[before])]] = True
         return stay
-
-    def _set_timer(self, waiting: Waiting) -> None:
-        """So that an epoch is run when the next row is due, even if no rows come."""
-        left, timers, now = waiting.of[LEFT], self.context.timers, self.context.watermark_ms
-        if not len(left) or now == END_OF_TIME_MS:
-            return
-        first = int(left.times_us.argmin())
-        at_ms = int(left.times_us[first]) // 1_000 + 1
-        pending = timers.next_ms("event")
-        if pending is None or pending > at_ms or (now is not None and pending <= now):
-            (key,) = waiting.keys.keys(left.numbers[first : first + 1])
-            timers.at_event_time(key, at_ms)
 
 
 def _newest(numbers: Numbers, times: Numbers) -> Numbers:

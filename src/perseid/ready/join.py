@@ -15,14 +15,15 @@ import pyarrow.compute as pc
 
 from perseid.duration import Duration
 from perseid.errors import GraphError
-from perseid.operators.event_time import END_OF_TIME_MS, EventTime
+from perseid.operators.event_time import EventTime
 from perseid.operators.operator import Operator
 from perseid.ready.columns import Numbers
 from perseid.ready.contents import cut, join
 from perseid.ready.kept_rows import ByKeyAndTime, KeptRows, Waiting, ranges
 from perseid.ready.keys import member
-from perseid.ready.partners import LEFT, RIGHT, check_event_time, check_suffix, joined_schema, right_columns
+from perseid.ready.partners import LEFT, RIGHT, check_event_time, check_suffix, joined_schema, with_partners
 from perseid.ready.times import times_us
+from perseid.ready.wake import wake_at
 from perseid.state.fields import state
 
 How = Literal["inner", "left", "outer"]
@@ -72,7 +73,10 @@ class Join(Operator):
         waiting.of[RIGHT].flags[of_right] = True
         found = [self._table(waiting, of_left, of_right), *self._close(waiting)]
         self.contents = waiting.without_unused(waiting.used)
-        self._set_timer(self.contents)
+        for name in (LEFT, RIGHT):
+            if self._outer(name):  # a row without a partner is to come out even if no rows come
+                rows = self.contents.of[name]
+                wake_at(self.contents, rows.only(~rows.flags), self.context, self.within.ms)
         return pa.concat_tables(found)
 
     def on_timer(self, timers: Any) -> None:
@@ -111,26 +115,17 @@ class Join(Operator):
         of, places = ranges(index.before(numbers, times - within), index.after(numbers, times + within))
         return mine[of], others[index.order[places]]
 
-    def _table(self, waiting: Waiting, of_left: Numbers | None, of_right: Numbers | None) -> pa.Table:
-        """Pairs of rows; without places of the one, rows of the other alone."""
+    def _table(self, waiting: Waiting, of_left: Numbers, of_right: Numbers) -> pa.Table:
+        """Pairs of rows by their places; a place below 0 stands for nulls."""
         key = {name: self.context.key_columns(name) for name in (LEFT, RIGHT)}
-        tables = {name: waiting.of[name].table for name in (LEFT, RIGHT)}
-        others = right_columns(tables[LEFT].column_names, tables[RIGHT].column_names, key, self.suffix)
-        columns: dict[str, Any] = {}
-        rows = {n: None if p is None else tables[n].take(pa.array(p)) for n, p in ((LEFT, of_left), (RIGHT, of_right))}
-        count = next(len(places) for places in (of_left, of_right) if places is not None)
-        keys_of_right = dict(zip(key[LEFT], key[RIGHT], strict=True))
-        for field in tables[LEFT].schema:
-            if rows[LEFT] is not None:
-                columns[field.name] = rows[LEFT].column(field.name)
-            elif field.name in keys_of_right and rows[RIGHT] is not None:
-                columns[field.name] = rows[RIGHT].column(keys_of_right[field.name]).cast(field.type)
-            else:
-                columns[field.name] = pa.nulls(count, field.type)
-        for column, name in others.items():
-            kind = tables[RIGHT].schema.field(column).type
-            columns[name] = pa.nulls(count, kind) if rows[RIGHT] is None else rows[RIGHT].column(column)
-        return pa.table(columns)
+        left = waiting.of[LEFT].table.take(pa.array(of_left, mask=of_left < 0))
+        if (of_left < 0).any():
+            there = waiting.of[RIGHT].table.take(pa.array(of_right, mask=of_right < 0))
+            for name, column in zip(key[LEFT], key[RIGHT], strict=True):
+                at = left.column_names.index(name)
+                values = pc.coalesce(left.column(name), there.column(column).cast(left.schema.field(name).type))
+                left = left.set_column(at, left.schema.field(name), values)
+        return with_partners(left, waiting.of[RIGHT].table, of_right, key, self.suffix)
 
     def _close(self, waiting: Waiting) -> Iterator[pa.Table]:
         """Rows that nothing can join any more go; with nulls, if they have found none and are wanted."""
@@ -143,23 +138,6 @@ class Join(Operator):
             if self._outer(name):
                 alone = np.flatnonzero(gone & ~rows.flags)
                 if len(alone):
-                    yield self._table(waiting, *((alone, None) if name == LEFT else (None, alone)))
+                    none = np.full(len(alone), -1, np.int64)
+                    yield self._table(waiting, *((alone, none) if name == LEFT else (none, alone)))
             waiting.of[name] = rows.only(~gone)
-
-    def _set_timer(self, waiting: Waiting) -> None:
-        """So that an epoch is run when a row without a partner is to come out, even if no rows come."""
-        first: tuple[int, int] | None = None
-        for name in (LEFT, RIGHT):
-            rows = waiting.of[name]
-            alone = np.flatnonzero(~rows.flags) if self._outer(name) else []
-            if len(alone):
-                at = alone[rows.times_us[alone].argmin()]
-                found = (int(rows.times_us[at]) // 1_000 + self.within.ms + 1, int(rows.numbers[at]))
-                first = found if first is None else min(first, found)
-        timers, now = self.context.timers, self.context.watermark_ms
-        if first is None or now == END_OF_TIME_MS:
-            return
-        pending = timers.next_ms("event")
-        if pending is None or pending > first[0] or (now is not None and pending <= now):
-            (key,) = waiting.keys.keys(np.array([first[1]]))
-            timers.at_event_time(key, first[0])
