@@ -16,7 +16,7 @@ import perseid
 from perseid import agg, every
 from perseid.duration import Duration
 from perseid.operators.event_time import END_OF_TIME_MS
-from perseid.ready import Aggregate
+from perseid.ready import Aggregate, EachRow
 from perseid.ready.windows import CountWindow, SessionWindow, TimeWindow, Window
 from perseid.testing import OperatorHarness
 
@@ -45,6 +45,7 @@ FUNCTIONS = {
     "first": agg.first("w"),
     "last": agg.last("x"),
 }
+FUNCTIONS_OF_ROWS = {name: function for name, function in FUNCTIONS.items() if name != "kinds"}
 OF_WINDOWS = {"median": agg.quantile("x", 0.5), "p90": agg.quantile("y", 0.9),
               "text": agg.function(letters, "w", type=pa.string())}  # fmt: skip
 
@@ -260,3 +261,25 @@ def test_sessions(came: list[Any], shards: int, gap: Duration, delay: Duration, 
 @given(epochs, st.sampled_from([1, 3]), st.integers(1, 6), st.integers(1, 6))
 def test_windows_of_rows(came: list[Any], shards: int, size: int, slide: int) -> None:
     check(CountWindow(max(size, slide), min(size, slide)), came, shards, delay=every(seconds=1))
+
+
+@given(epochs, st.sampled_from([1, 3]))
+def test_values_up_to_each_row(came: list[tuple[list[Row], str]], shards: int) -> None:
+    harness = OperatorHarness(EachRow(FUNCTIONS_OF_ROWS), key="k", shards=shards, schema=SCHEMA, replay=True)
+    before: list[tuple[int, Row]] = []
+    for new, then in came:
+        wanted = []
+        for row in new:
+            before.append((len(before), row))
+            of_key = [pair for pair in before if pair[1]["k"] == row["k"]]
+            values = expected(of_key, windowed=False, by_time=False)
+            wanted.append({**row, **{name: values[name] for name in FUNCTIONS_OF_ROWS}})
+        found = harness.epoch(new)
+        same(found, wanted)
+        if shards == 1:
+            assert [row["n"] for row in found] == [row["n"] for row in wanted], "in the order of rows"
+        if then == "saved":
+            harness.restore(harness.snapshot())
+        elif then == "split":
+            harness = OperatorHarness.merge(harness.split(3))
+            shards = 1

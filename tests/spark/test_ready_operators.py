@@ -94,15 +94,15 @@ def test_aggregates_by_window_and_of_all_rows(spark: SparkSession, tmp_path: Pat
     same(list(last.values()), df.groupBy("k").agg(*(F.expr(SPARKS[column]).alias(column) for column in VALUES)))
 
 
-def test_sessions_over_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+def test_sessions_over_a_restart_with_more_shards(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     df = batch(spark).where("amount < 30")
 
-    def sessions() -> App:
+    def sessions(shards: int) -> App:
         app = App("sessions")
         rows = app.source("rows", perseid.sources.files(str(tmp_path / "in"), schema=df.schema))
         made = rows.aggregate(
-            "sessions", key="k", values=VALUES | MEDIAN, window=perseid.session(gap=every(seconds=1)), event_time=EVENT_TIME, shards=2,
+            "sessions", key="k", values=VALUES | MEDIAN, window=perseid.session(gap=every(seconds=1)), event_time=EVENT_TIME, shards=shards,
         )  # fmt: skip
         made.sink("out", perseid.sinks.parquet(str(tmp_path / "out")))
         return app
@@ -110,7 +110,7 @@ def test_sessions_over_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     for number in range(2):
         half = df.where(f"at {'<' if number == 0 else '>='} timestamp_millis(30000)").orderBy("at").toArrow()
         pq.write_table(half, tmp_path / "in" / f"{number}.parquet")
-        run(sessions(), spark, tmp_path / "root", available_now=True, close_windows_at_end=number == 1)
+        run(sessions(2 + number), spark, tmp_path / "root", available_now=True, close_windows_at_end=number == 1)
     grouped = df.groupBy("k", F.session_window("at", "1 second").alias("w"))
     expected = grouped.agg(*(F.expr(text).alias(column) for column, text in SPARKS.items()))
     same(told(tmp_path / "out"), expected.selectExpr("k", "w.start window_start", "w.end window_end", *SPARKS))
@@ -136,6 +136,12 @@ def test_rows_once_the_best_of_them_and_pairs(spark: SparkSession, tmp_path: Pat
     )
     newest = rows.as_of("newest", few, key={"left": "k", "right": "name"}, event_time=wide, shards=2)
     latest = rows.lookup("latest", few, key={"left": "k", "right": "name"}, shards=2)
+    of_rows = {"nth": agg.count(), "so_far": agg.sum("amount")}
+    counted = rows.running("counted", key="k", values=of_rows, shards=2)
+    in_order = rows.sort("in-order", key="k", event_time=EVENT_TIME)
+    parts = rows.split("by", {"small": "amount < 10", "word": "word = 'b'"})
+    for name, stream in {"counted": counted, "in-order": in_order, **parts}.items():
+        stream.sink(f"{name}-out", perseid.sinks.parquet(str(tmp_path / name)))
     for name, stream in {"once": once, "best": best, "pairs": pairs, "newest": newest, "latest": latest}.items():
         stream.sink(f"{name}-out", perseid.sinks.parquet(str(tmp_path / name)))
     run(app, spark, tmp_path / "root")
@@ -161,6 +167,12 @@ def test_rows_once_the_best_of_them_and_pairs(spark: SparkSession, tmp_path: Pat
     newest_of = before.withColumn("nth", nth).where("nth = 1")
     same(told(tmp_path / "newest"), newest_of.select("k", "at", "amount", "price", "word", "at_right", "other"))
     assert len(told(tmp_path / "latest")) == ROWS
+    so_far = Window.partitionBy("k").orderBy("id")
+    running = ids.withColumn("nth", F.count("*").over(so_far)).withColumn("so_far", F.sum("amount").over(so_far))
+    same(told(tmp_path / "counted"), running.drop("id"))
+    same(told(tmp_path / "in-order"), df)
+    same(told(tmp_path / "small"), df.where("amount < 10"))
+    same(told(tmp_path / "word"), df.where("amount >= 10 and word = 'b'"))
 
 
 def test_a_column_that_does_not_suit_is_refused_before_the_start(spark: SparkSession, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from perseid.operators.event_time import EventTime
 from perseid.ready.aggregate import Aggregate
 from perseid.ready.as_of import AsOf
 from perseid.ready.deduplicate import Deduplicate
+from perseid.ready.each_row import EachRow
 from perseid.ready.join import Join
 from perseid.ready.lookup import Lookup
 from perseid.ready.sort import Sort
@@ -264,6 +265,31 @@ class Stream:
         return self._ready(
             name, Lookup(suffix=suffix), {"left": self, "right": right}, key=key, shards=shards, event_time=None,
             checkpoint=checkpoint, standby=standby, unit=unit,
+        )  # fmt: skip
+
+    def running(
+        self,
+        name: str,
+        *,
+        key: str | Sequence[str],
+        values: Mapping[str, Function],
+        event_time: EventTime | None = None,
+        shards: int = 1,
+        checkpoint: Scheme | Literal["application"] = "application",
+        standby: Standby | Mode = "none",
+        unit: str | None = None,
+    ) -> Stream:
+        """Each row with values of all rows of its key up to it, such as its number or the sum so far.
+
+            counted = orders.running("counted", key="customer", values={"nth": perseid.agg.count(), "spent": perseid.agg.sum("amount")})
+            first = counted.transform("first", lambda df: df.where("nth = 1"))
+
+        ``values``: ``count``, ``sum``, ``mean``, ``min``, ``max``, ``first`` and ``last`` of ``perseid.agg``, by the name of the column
+        that is put behind those of the row. Rows are taken in the order of their source. The rest is as for ``stateful``.
+        """
+        return self._ready(
+            name, EachRow(values), {ROWS: self}, key=key, shards=shards, event_time=event_time, checkpoint=checkpoint,
+            standby=standby, unit=unit,
         )  # fmt: skip
 
     def sort(

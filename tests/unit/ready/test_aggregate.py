@@ -12,7 +12,7 @@ import pytest
 import perseid
 from perseid import App, GraphError, OperatorFailed, OperatorMistake, agg, every
 from perseid.errors import GraphChanged
-from perseid.ready import Aggregate
+from perseid.ready import Aggregate, EachRow
 from perseid.state.operator_state import fresh
 from perseid.testing import OperatorHarness
 
@@ -203,6 +203,7 @@ def test_what_a_function_of_the_user_returns_must_be_of_its_type() -> None:
         (lambda: Aggregate({"n": agg.count}), "expected one of perseid.agg"),  # type: ignore[dict-item]
         (lambda: Aggregate(COUNT, window=10), r"expected perseid\.tumbling\(seconds=10\)"),  # type: ignore[arg-type]
         (lambda: Aggregate({"p": agg.quantile("x", 0.5)}), "would grow for good: give it a window="),
+        (lambda: EachRow({"kinds": agg.distinct("x")}), "needs all values of a key for every row"),
         (lambda: Aggregate(COUNT, early=True), "expected a window of time"),
         (lambda: Aggregate(COUNT, window=perseid.session(gap=every(seconds=1)), late=every(seconds=1)), "longer delay="),
     ],
