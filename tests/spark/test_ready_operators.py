@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 import perseid
-from perseid import App, GraphError, agg, every
+from perseid import App, GraphError, agg, every, testing
+from perseid.testing import at
 
 pytestmark = pytest.mark.spark
 
@@ -173,6 +175,36 @@ def test_rows_once_the_best_of_them_and_pairs(spark: SparkSession, tmp_path: Pat
     same(told(tmp_path / "in-order"), df)
     same(told(tmp_path / "small"), df.where("amount < 10"))
     same(told(tmp_path / "word"), df.where("amount >= 10 and word = 'b'"))
+
+
+@pytest.mark.parametrize("standby", ["none", "hybrid"])
+def test_the_same_comes_out_when_hosts_are_killed(spark: SparkSession, tmp_path: Path, standby: Any) -> None:
+    """Two units, so that one of them goes back alone; the order of rows is looked at by the second."""
+    app = App("killed")
+    rows = app.source("rows", source())
+    tens = rows.aggregate(
+        "tens", key="k", values=VALUES | MEDIAN, window=perseid.tumbling(seconds=10), event_time=EVENT_TIME, shards=2, standby=standby,
+    )  # fmt: skip
+    tens.sink("out", perseid.sinks.parquet(str(tmp_path / "tens")))
+    again = tens.transform(
+        "again", lambda df: df.selectExpr("n % 3 as third", "window_end as at", "total"), unit="second"
+    )
+    last = again.running("last", key="third", values={"nth": agg.count(), "sum": agg.sum("total")})
+    last.sink("last-out", perseid.sinks.parquet(str(tmp_path / "last")))
+    scheme = perseid.checkpoints.parallel(every(seconds=1))
+    plan = [at(epoch=5).kill(host=0), at(epoch=12).kill(host=1)]
+    testing.run(
+        app, plan, root=tmp_path / "root", spark=spark, hosts=2, spares=1, max_rows_per_epoch=150, checkpoint=scheme
+    )
+    grouped = batch(spark).groupBy("k", F.window("at", "10 seconds").alias("w"))
+    expected = grouped.agg(*(F.expr(text).alias(column) for column, text in SPARKS.items()))
+    same(told(tmp_path / "tens"), expected.selectExpr("k", "w.start window_start", "w.end window_end", *SPARKS))
+    found = told(tmp_path / "last")
+    assert len(found) == expected.count()
+    for third in {row["third"] for row in found}:
+        mine = sorted((row for row in found if row["third"] == third), key=lambda row: row["nth"])
+        assert [row["nth"] for row in mine] == list(range(1, len(mine) + 1))
+        assert [row["sum"] for row in mine] == list(accumulate(row["total"] for row in mine))
 
 
 def test_a_column_that_does_not_suit_is_refused_before_the_start(spark: SparkSession, tmp_path: Path) -> None:
