@@ -99,7 +99,29 @@ class Sum(Fold):
         raise self._refuse(kind, "a number")
 
     def initial(self, batch: Batch) -> list[Array]:
-        return [_sums(batch, str(self.column)), batch.counts(self.column)]
+        sums = _sums(batch, str(self.column))
+        if sums.dtype == np.int64 and not _small(numbers := batch.values(str(self.column)).values):
+            self._check(sums, np.bincount(batch.codes, numbers, minlength=batch.groups))
+        return [sums, batch.counts(self.column)]
+
+    def joined(self, old: Sequence[Array], new: Sequence[Array]) -> list[Array]:
+        sums = super().joined(old, new)
+        if sums[0].dtype == np.int64:
+            self._check(sums[0], old[0].astype(np.float64) + new[0])
+        return sums
+
+    def merged(self, kept: Sequence[Array], segments: Segments) -> list[Array]:
+        sums = super().merged(kept, segments)
+        if sums[0].dtype == np.int64:
+            self._check(sums[0], np.add.reduceat(kept[0][segments.order].astype(np.float64), segments.starts))
+        return sums
+
+    def _check(self, sums: Numbers, about: Array) -> None:
+        """Sums that are too large for 64 bits have wrapped around, and differ by far from what they are about."""
+        if (np.abs(sums - about) > _MOST).any():
+            raise OperatorFailed(
+                f"{self}: a sum is too large for a long: cast the column to decimal(38, 0) in a transform before"
+            )
 
     def result(self, kept: Sequence[Array], kind: pa.DataType | None) -> pa.Array:
         return to_arrow(kept[0], kept[1] > 0, self.output(kind))

@@ -131,6 +131,19 @@ def test_sums_of_large_integers_are_exact() -> None:
     )
 
 
+@pytest.mark.parametrize("window", [None, perseid.count_window(4, slide=2)])
+def test_a_sum_that_does_not_fit_a_long_is_refused(window: Any) -> None:
+    row, message = {"k": 1, "x": 2**62}, r"sum\('x'\): a sum is too large for a long: cast the column to decimal"
+    sums = OperatorHarness(Aggregate({"s": agg.sum("x")}, window=window), key="k")
+    with pytest.raises(OperatorFailed, match=message):
+        sums.epoch([row, row])
+    sums.epoch([row])
+    sums.epoch([{"k": 1, "x": -(2**62)}])
+    with pytest.raises(OperatorFailed, match=message):
+        for _ in range(4):
+            sums.epoch([row])
+
+
 def test_nan_is_no_value_for_min_and_max() -> None:
     values = {"lo": agg.min("x"), "hi": agg.max("x"), "sum": agg.sum("x")}
     told = OperatorHarness(Aggregate(values), key="k").epoch(
