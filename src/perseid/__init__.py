@@ -12,6 +12,7 @@
 ``perseid.checkpoints``  when and how state is saved
 ``perseid.scaling``      when operators get more or fewer shards
 ``perseid.standby``      what takes over when a host is slow or dead
+``perseid.agg``          aggregate functions, for ``stream.aggregate``
 ``perseid.testing``      tests of your own application, with real faults
 ``perseid.primitives``   the operations on state of which recovery and scaling are made
 ``perseid.errors``       every exception, in one tree
@@ -22,7 +23,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from perseid import checkpoints, errors, scaling, standby
+from perseid import agg, checkpoints, errors, scaling, standby
 from perseid.application import App
 from perseid.duration import Duration, every
 from perseid.engine.progress import CheckpointStatus, EpochStatus, HostStatus, Progress, StandbyStatus
@@ -55,6 +56,7 @@ from perseid.operators.context import Context
 from perseid.operators.event_time import END_OF_TIME_MS, EventTime, event_time
 from perseid.operators.keyed import KeyedOperator
 from perseid.operators.operator import Operator
+from perseid.ready.windows import count_window, session, sliding, tumbling
 from perseid.state.fields import state
 from perseid.state.moved import moved
 from perseid.state.shape import migrate
@@ -111,7 +113,9 @@ __all__ = [
     "Stream",
     "TakenCheckpoint",
     "Timer",
+    "agg",
     "checkpoints",
+    "count_window",
     "errors",
     "event_time",
     "every",
@@ -119,7 +123,9 @@ __all__ = [
     "moved",
     "primitives",
     "scaling",
+    "session",
     "sinks",
+    "sliding",
     "sources",
     "spark_processor",
     "spark_session",
@@ -128,6 +134,7 @@ __all__ = [
     "testing",
     "transform_with_state",
     "transform_with_state_in_pandas",
+    "tumbling",
 ]
 
 if not TYPE_CHECKING:  # a type checker would take any name for granted

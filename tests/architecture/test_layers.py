@@ -15,6 +15,7 @@ SOURCES = Path(__file__).parents[2] / "src" / "perseid"
 LAYERS = [  # a package imports from its own layer and from those before it
     {"errors", "vocabulary", "codec", "duration", "byte_size", "clocks", "unknown_settings"},
     {"state", "operators"},
+    {"ready", "agg"},
     {"graph", "storage", "scaling"},
     {"checkpoint", "recovery", "standby"},
     {"engine"},
@@ -41,6 +42,7 @@ PURE = (
     "graph",
     "state",
     "operators",
+    "ready",
     "channel",
     "host",
     "storage",

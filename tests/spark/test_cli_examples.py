@@ -36,14 +36,17 @@ for file in sys.argv[1:]:
 
 def test_examples_that_start_spark_themselves(tmp_path):
     """Each in a session of its own, but all in one process: what costs most is to start a JVM."""
-    names = ("own_source_and_sink", "orders_and_payments")
-    _, own, orders = ran("-c", ONE_AFTER_ANOTHER, *(EXAMPLES / f"{name}.py" for name in names), cwd=tmp_path).split(
-        "---\n"
-    )
+    names = ("own_source_and_sink", "orders_and_payments", "ready_operators")
+    _, own, orders, ready = ran(
+        "-c", ONE_AFTER_ANOTHER, *(EXAMPLES / f"{name}.py" for name in names), cwd=tmp_path
+    ).split("---\n")
     assert own.splitlines() == ["ada 500.00, grace 250.00", "ada 750.00, grace 375.00"], "nothing twice"
     settled, aside = orders.splitlines()
     assert settled == "settled: [(1, 'paid'), (2, 'unpaid'), (4, 'paid'), (5, 'paid')]"
     assert aside == "put aside: [(3, 'ValueError: order 3 has the amount -5.0')]"
+    sums, total, dearest, unpaid = ready.splitlines()
+    assert (sums, total, unpaid) == ("orders: 120 in 12 windows", "total: 630.0", "unpaid: 80")
+    assert dearest.startswith("dearest: [('coffee', 1, 69, 15.0), ('coffee', 2, 79, 15.0)")
 
 
 @pytest.mark.slow

@@ -110,7 +110,7 @@ class GraphBuilder:
         return next(name for n in range(1, len(taken) + 2) if (name := f"{stem}-{n}") not in taken)
 
     def _stateful(
-        self, name: str, operator: Operator, inputs: Any, *, key: Any, output: str, shards: int,
+        self, name: str, operator: Operator, inputs: Any, *, key: Any, output: str | None, shards: int,
         event_time: EventTime | None, combine: Mapping[str, str] | None,
         checkpoint: Scheme | Literal["application"], standby: Standby | Mode, unit: str | None,
     ) -> Stream:  # fmt: skip

@@ -36,7 +36,7 @@ def fingerprint(nodes: tuple[Node, ...], units: tuple[Unit, ...]) -> dict[str, A
                 "key": {name: list(columns) for name, columns in node.key.items()},
                 "was": [path.partition(":")[2] for path in paths_before(type(node.operator))],
                 "state": shape_of(type(node.operator)).to_json(),
-                "output": " ".join(node.output.split()),
+                "output": " ".join((node.output or "").split()),  # of ready operators the variables say it
             }
             if variables := node.operator._variables():
                 found["operators"][node.name]["variables"] = variables

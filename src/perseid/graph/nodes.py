@@ -67,7 +67,9 @@ class StatefulNode:
     input_names: tuple[str, ...]  # what process() calls them, in the order of inputs; ("rows",) if there is one
     operator: Operator
     key: Mapping[str, tuple[str, ...]]  # key columns by input name
-    output: str  # Spark's way to write a schema: "word string, n long"
+    output: (
+        str | None
+    )  # Spark's way to write a schema: "word string, n long"; None: the operator tells it from its inputs
     shards: int = 1
     event_time: EventTime | None = None
     combine: Mapping[str, str] | None = None  # SQL aggregates by column, per key, before rows go to Python

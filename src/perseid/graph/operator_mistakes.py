@@ -26,7 +26,8 @@ def operator_mistakes(node: StatefulNode) -> Iterator[str]:
     yield from _class_mistakes(node)
     yield from _key_mistakes(node)
     output: Any = node.output
-    if not isinstance(output, str) or not output.strip():
+    tells = output is None and type(node.operator)._output is not Operator._output
+    if not tells and (not isinstance(output, str) or not output.strip()):
         yield f'output={node.output!r}: expected the columns it returns, such as "word string, n long"'
     if isinstance(node.shards, bool) or not isinstance(node.shards, int) or not 1 <= node.shards <= SLOTS:
         yield f"shards={node.shards!r}: expected a number from 1 to {SLOTS}"

@@ -41,31 +41,25 @@ class Groups:
         missing = [name for name in columns if name not in rows.column_names]
         if missing or not columns:
             raise OperatorMistake(f"operator '{operator}': key {columns} is not among the columns {rows.column_names}")
-        arrays = [_key_array(rows.column(name), name, operator) for name in columns]
+        arrays = [key_array(rows.column(name), name, operator) for name in columns]
         self.key_types = tuple(str(array.type) for array in arrays)
-        encoded = [pc.dictionary_encode(array, null_encoding="encode") for array in arrays]
-        codes, values = _codes(encoded[0]), encoded[0].dictionary
-        if len(encoded) > 1:
-            for further in encoded[1:]:
-                joint = pa.array(codes * np.int64(max(1, len(further.dictionary))) + _codes(further))
-                joint = pc.dictionary_encode(joint)  # dense again: the product of few columns never overflows
-                codes, values = _codes(joint), joint.dictionary
+        codes, values = key_codes(arrays)
         distinct = len(values)
         counts = np.bincount(codes, minlength=distinct)
         starts = np.cumsum(counts) - counts
         order: NDArray[np.intp] | None = None
         if distinct not in (1, rows.num_rows):  # otherwise the rows are in the order of their keys already
-            order = _stable_order(codes, distinct)
+            order = stable_order(codes, distinct)
             self.rows = rows.take(pa.array(order)).combine_chunks()
         else:
             self.rows = rows.combine_chunks()
         self._starts: list[int] = starts.tolist()
         self._counts: list[int] = counts.tolist()
-        if len(encoded) == 1:
-            self.keys: list[Hashable] = _python_keys(values)
+        if len(arrays) == 1:
+            self.keys: list[Hashable] = python_keys(values)
         else:
             firsts = pa.array(starts if order is None else order[starts])
-            self.keys = list(zip(*(_python_keys(array.take(firsts)) for array in arrays), strict=True))
+            self.keys = list(zip(*(python_keys(array.take(firsts)) for array in arrays), strict=True))
 
     def __iter__(self) -> Iterator[tuple[Hashable, pa.Table]]:
         """Every key with its rows."""
@@ -82,7 +76,20 @@ class Groups:
         return self.rows.slice(0, 0)
 
 
-def _key_array(column: pa.ChunkedArray, name: str, operator: str) -> Any:
+def key_codes(arrays: list[Any]) -> tuple[NDArray[np.int64], Any]:
+    """Of every row the number of its key, in the order in which keys first appear; and one value for each key (the key itself if it has
+    one column)."""
+    encoded = [pc.dictionary_encode(array, null_encoding="encode") for array in arrays]
+    codes, values = _codes(encoded[0]), encoded[0].dictionary
+    for further in encoded[1:]:
+        joint = pa.array(codes * np.int64(max(1, len(further.dictionary))) + _codes(further))
+        joint = pc.dictionary_encode(joint)  # dense again: the product of few columns never overflows
+        codes, values = _codes(joint), joint.dictionary
+    return codes, values
+
+
+def key_array(column: pa.ChunkedArray, name: str, operator: str) -> Any:
+    """A key column as one array: dictionaries decoded, -0.0 as 0.0. Raises ``OperatorMistake`` for a type that is no key."""
     kind = column.type
     if pa.types.is_nested(kind):
         raise OperatorMistake(
@@ -103,7 +110,7 @@ def _codes(encoded: pa.DictionaryArray) -> NDArray[np.int64]:
     return codes
 
 
-def _stable_order(codes: NDArray[np.int64], distinct: int) -> NDArray[np.intp]:
+def stable_order(codes: NDArray[np.int64], distinct: int) -> NDArray[np.intp]:
     """``argsort(codes, kind="stable")``, by NumPy's radix sort, which it has for 16 bits: five times as fast."""
     low = np.argsort(codes.astype(np.uint16), kind="stable")
     if distinct <= 1 << 16:
@@ -114,7 +121,8 @@ def _stable_order(codes: NDArray[np.int64], distinct: int) -> NDArray[np.intp]:
     return low[np.argsort(high, kind="stable")]
 
 
-def _python_keys(values: Any) -> list[Hashable]:
+def python_keys(values: Any) -> list[Hashable]:
+    """The values of a key column as operators see them."""
     keys: list[Hashable] = values_of(values)
     if pa.types.is_floating(values.type):
         return [NAN if key != key else key for key in keys]

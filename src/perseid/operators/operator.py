@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from perseid.state.timers import Timer
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from perseid.operators.context import Context
@@ -35,7 +36,7 @@ class Operator:
     random numbers without a seed in the state, no files. Attributes set in ``__init__`` are configuration.
     """
 
-    ordered: ClassVar[bool] = True
+    ordered: bool = True
     """False: rows of an epoch may come in any order. Faster, right for operators that do not care."""
 
     state_version: ClassVar[int] = 1
@@ -54,6 +55,12 @@ class Operator:
 
     def prepare(self, spark: SparkSession) -> None:
         """In the driver, once, before the application starts: what needs Spark to be found out. Most operators need nothing."""
+
+    def _output(
+        self, inputs: Mapping[str, pa.Schema], key: Mapping[str, tuple[str, ...]], event_time: EventTime | None
+    ) -> pa.Schema:
+        """Of ready operators: the columns it returns, from those of its inputs. Raises ``OperatorMistake``."""
+        raise NotImplementedError(f"{type(self).__name__}._output")
 
     def _variables(self) -> dict[str, str]:
         """What its state consists of beside its fields, and how it is declared. A change of that is a change of the code."""

@@ -15,11 +15,12 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from perseid.channel.packed_layout import Layout
 from perseid.channel.rows import INPUT, ORDER, SEED, SHARD, input_column
-from perseid.errors import GraphError
+from perseid.errors import GraphError, OperatorMistake
 from perseid.graph.graph import Graph
 from perseid.graph.nodes import EpochInfo, SinkNode, SourceNode, StatefulNode, TransformNode, UnionNode
 from perseid.graph.validation import word_of
@@ -198,7 +199,7 @@ def _operator_mistakes(node: StatefulNode, inputs: list[DataFrame]) -> list[str]
 
 
 def _compile_operator(spark: SparkSession, node: StatefulNode, inputs: list[DataFrame]) -> CompiledOperator:
-    output = cast(StructType, StructType.fromDDL(node.output))
+    output = _output(spark, node, inputs)
     ordered = node.operator.ordered and node.combine is None
     rows = _schema(arrow_schema(spark, to_rows(node, inputs, ordered=ordered).schema))
     name = node.input_names[0]
@@ -214,6 +215,17 @@ def _compile_operator(spark: SparkSession, node: StatefulNode, inputs: list[Data
         tuple(types[column] for column in node.key[name]),
         spark,
     )
+
+
+def _output(spark: SparkSession, node: StatefulNode, inputs: list[DataFrame]) -> StructType:
+    """The columns that the operator returns: as declared, or as it tells them from its inputs."""
+    if node.output is not None:
+        return cast(StructType, StructType.fromDDL(node.output))
+    schemas = {name: _schema(arrow_schema(spark, df.schema)) for name, df in zip(node.input_names, inputs, strict=True)}
+    try:
+        return from_arrow_schema(node.operator._output(schemas, node.key, node.event_time))
+    except OperatorMistake as error:
+        raise GraphError(f"{word_of(node)}: {error}") from error
 
 
 def _schema(data: bytes) -> pa.Schema:

@@ -88,7 +88,8 @@ def state(
     value), ``length`` computes the number of elements of a structure that has no ``len``.
 
     ``split`` and ``merge`` say how the field is cut by key and put together again when the number of shards changes:
-    ``split(value, part)`` returns what of the value is the part's (``part.holds(key)``, ``part.index``, ``part.of``),
+    ``split(value, part)`` returns what of the value is the part's (``part.holds(key)``,
+    ``part.holds_many(keys)``, ``part.index``, ``part.of``),
     ``merge(values)`` makes one value of those of all parts. Dicts by key need neither, nor does a ``KeyedOperator``.
 
         seen: list[tuple[str, int]] = state(

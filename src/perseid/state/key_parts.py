@@ -34,10 +34,6 @@ class KeyParts:
         for index, (first, last) in enumerate(ranges):
             self._table[first:last] = [index] * (last - first)
 
-    def part_of(self, key: Hashable, what: str) -> int:
-        """The part of one key."""
-        return self.parts_of([key], what)[0]
-
     def parts_of(self, keys: Sequence[Hashable], what: str) -> list[int]:
         """The part of each key. Raises ``OperatorFailed`` for one that is no key of this shard."""
         found = self._quickly(keys)

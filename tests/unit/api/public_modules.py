@@ -4,10 +4,12 @@ from __future__ import annotations
 
 PUBLIC_MODULES = (
     "perseid",
+    "perseid.agg",
     "perseid.checkpoints",
     "perseid.checkpoints.comparison",
     "perseid.errors",
     "perseid.primitives",
+    "perseid.ready",
     "perseid.scaling",
     "perseid.sinks",
     "perseid.sources",

@@ -24,8 +24,9 @@ def test_the_names_of_perseid() -> None:
     assert sorted(set(perseid.__all__) - set(ERRORS)) == [
         "App", "CheckpointStatus", "Context", "Duration", "END_OF_TIME_MS", "EpochInfo", "EpochStatus", "EventTime", "HostStatus",
         "KeyedOperator", "Operator", "Progress", "Running", "Scaled", "Spilled", "StandbyStatus", "Stream", "TakenCheckpoint", "Timer",
-        "checkpoints", "errors", "event_time", "every", "migrate", "moved", "primitives", "scaling", "sinks", "sources", "spark_processor",
-        "spark_session", "standby", "state", "testing", "transform_with_state", "transform_with_state_in_pandas",
+        "agg", "checkpoints", "count_window", "errors", "event_time", "every", "migrate", "moved", "primitives", "scaling", "session",
+        "sinks", "sliding", "sources", "spark_processor", "spark_session", "standby", "state", "testing", "transform_with_state",
+        "transform_with_state_in_pandas", "tumbling",
     ]  # fmt: skip
 
 
