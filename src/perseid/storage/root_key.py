@@ -35,7 +35,12 @@ def own_key(store: Store) -> bytes:
                     f"{store.root} has checkpoints but no {layout.KEY}, the key that proves who wrote them: it was deleted, or an "
                     "older version of Perseid wrote this root; put it back, or use another root"
                 )
-            store.create(layout.KEY, seal({"key": secrets.token_hex(KEY_BYTES)}), private=True)
+            made = store.create(layout.KEY, seal({"key": secrets.token_hex(KEY_BYTES)}), private=True)
+            if not made and not store.exists(layout.KEY):
+                raise RootError(
+                    f"{store.root}: another driver began to write {layout.KEY}, the root's key, and has not finished: try again when it"
+                    " has; if it died, nothing is in this root yet, so delete it, or use another root"
+                )
         _read(store)
     assert store.key is not None
     return store.key
