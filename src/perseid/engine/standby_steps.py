@@ -177,6 +177,8 @@ class StandbySteps:
         if seen.lost is None:
             self._pair_up(seen)
             steps += self._place(seen)
+        for one in list(self.pairs) if seen.lost is not None else ():
+            steps += self._commanded(one, one.pair.not_launched(seen.now_ms), seen)
         for one in list(self.pairs):
             waits = one.waiting
             if waits is not None and all(seen.pipeline.units[u].finished >= e for u, e in one.mark.items()):

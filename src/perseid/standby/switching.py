@@ -32,6 +32,7 @@ Phase = Literal["unguarded", "deploying", "guarded", "switched", "returning", "l
 
 PAUSE_MS = 500  # after a copy could not be deployed, twice as long after the next time
 READS = 3  # attempts at reading state back, then the primary goes on with its own
+LAUNCH_MS = 5_000  # a new host is waited for so long while others wait for the pair
 STUCK_MS = 60_000  # a host that is alive but does not finish what it was told
 
 
@@ -131,6 +132,11 @@ class Pair:
             case "launching" if stuck:
                 return self._recover("no new host has got the state in time", now_ms)
         return self._advance(now_ms)
+
+    def not_launched(self, now_ms: int) -> tuple[do.Command, ...]:
+        """A recovery of other shards needs this pair's answers, and no new host has come."""
+        waited = self.phase == "launching" and self.target is None and now_ms - self.since_ms >= LAUNCH_MS
+        return self._recover("no new host has come, and a recovery waits for its shards", now_ms) if waited else ()
 
     # -- what follows ---------------------------------------------------------------------------------------------
 
