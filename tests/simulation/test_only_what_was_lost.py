@@ -41,7 +41,8 @@ def world_of(seed: int, *, scaled: bool) -> TestWorld:
         replace(s, operator=random.Random(seed).choice(sorted(graph.operators)))
         for s in (drawn_one.scales if scaled else ())
     )
-    settings = replace(drawn_one.settings, scalable=frozenset(graph.operators), scaling=None)
+    # Without second copies: a pair that loses both hosts at once may still take the whole application back.
+    settings = replace(drawn_one.settings, scalable=frozenset(graph.operators), scaling=None, standby={})
     faults = host_faults(seed, drawn_one.site, 4_000)
     return TestWorld(
         replace(drawn_one, topology=graph, settings=settings, plan=faults, scales=scales, load=None)
