@@ -62,7 +62,8 @@ class CheckpointSteps:
                 topology.upstream(u.name) if together else frozenset(),
                 schemes.of(u.name).synchronous,
                 # Shards may have applied an epoch whose try failed: they stand together again when it has been finished.
-                pipeline.units[u.name].position,
+                # Shards may have applied an epoch whose try failed: they stand together again when it has been finished.
+                max(pipeline.units[u.name].position, pipeline.units[u.name].tried),
             )
             for u in units
         }
